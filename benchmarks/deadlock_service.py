@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import coterie
 from coterie import locks
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
+from coterie.cluster.node import Node
 from coterie.cluster.url import make_engine
-from coterie.cluster.voter.node import Node
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The rooms of the code: which imports which. `python docs/rooms.py` draws docs/pictures/rooms.svg."""
+"""The rooms of the code: which imports which. docs/drawings/rooms.py draws them for CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -15,29 +15,33 @@ ROOMS = {
     "algorithms.election": "catalogue clocks errors process",
     "algorithms.mutex": "catalogue clocks coteries errors process",
     "catalogue": "errors process",
-    "cli": "algorithms.deadlock catalogue cluster cluster.admin cluster.change"
-    " cluster.classic cluster.client cluster.runtime cluster.voter cluster.wire"
-    " coterie dashboard diagram engines errors lab.audit lab.charts lab.explore"
-    " lab.isolation lab.play lab.scenario lab.serializability lab.simulate lab.stack"
-    " lab.trials lab.web locks process system trace transactions",
+    "cli": "algorithms.deadlock cluster cluster.admin cluster.change cluster.classic"
+    " cluster.client cluster.membership cluster.runtime cluster.voter cluster.wire"
+    " coterie dashboard diagram engines errors locks system",
+    "cli.lab": "catalogue cli cluster cluster.classic dashboard diagram errors lab.audit"
+    " lab.charts lab.explore lab.isolation lab.play lab.scenario lab.serializability"
+    " lab.simulate lab.stack lab.trials lab.web locks process system trace"
+    " transactions",
     "clocks": "errors process",
-    "cluster": "algorithms.mutex catalogue cluster.classic cluster.client cluster.runtime"
-    " cluster.wire coteries errors locks process",
-    "cluster.admin": "algorithms.mutex cluster cluster.voter cluster.wire errors locks system",
-    "cluster.change": "algorithms.mutex cluster cluster.admin cluster.runtime cluster.voter"
-    " cluster.wire coteries errors locks system",
+    "cluster": "catalogue cluster.change cluster.classic cluster.client cluster.membership"
+    " cluster.runtime cluster.voter cluster.wire errors locks process system",
+    "cluster.admin": "cluster.membership cluster.wire errors locks",
+    "cluster.change": "algorithms.mutex cluster.membership cluster.runtime cluster.voter cluster.wire"
+    " coteries errors locks system",
     "cluster.classic": "catalogue cluster.runtime cluster.wire errors locks process system trace",
-    "cluster.client": "algorithms.mutex cluster cluster.admin cluster.runtime cluster.voter"
+    "cluster.client": "algorithms.mutex cluster cluster.membership cluster.runtime cluster.voter"
     " cluster.wire errors locks system",
+    "cluster.membership": "algorithms.mutex catalogue cluster.runtime cluster.wire coteries errors locks"
+    " process system",
     "cluster.runtime": "errors process system",
-    "cluster.store": "cluster cluster.runtime cluster.wire errors process system transactions"
-    " transactions.schemes transactions.site transactions.store",
-    "cluster.voter": "algorithms.mutex cluster cluster.admin cluster.change cluster.runtime"
-    " cluster.wire errors locks system telemetry",
-    "cluster.wire": "cluster.runtime errors system",
+    "cluster.store": "cluster.membership cluster.runtime cluster.wire errors process system"
+    " transactions transactions.schemes transactions.site transactions.store",
+    "cluster.voter": "algorithms.mutex cluster.membership cluster.runtime cluster.wire errors locks"
+    " system telemetry",
+    "cluster.wire": "algorithms.mutex cluster.membership cluster.runtime errors locks system",
     "coteries": "errors",
-    "dashboard": "algorithms.deadlock cluster cluster.admin cluster.classic diagram engines errors"
-    " locks",
+    "dashboard": "algorithms.deadlock cluster cluster.admin cluster.classic diagram engines"
+    " errors locks",
     "diagram": "trace",
     "engines": "algorithms.deadlock errors locks system",
     "lab": "diagram errors lab.play lab.web",
@@ -51,8 +55,9 @@ ROOMS = {
     "lab.scenario": "catalogue errors process trace",
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
     "lab.simulate": "catalogue errors lab.scenario process trace",
-    "lab.stack": "catalogue cluster cluster.change cluster.classic cluster.store cluster.voter"
-    " errors lab.serializability locks process system trace transactions",
+    "lab.stack": "catalogue cluster cluster.change cluster.classic cluster.membership"
+    " cluster.store errors lab.serializability locks process system trace"
+    " transactions",
     "lab.trials": "clocks errors lab.simulate process transactions transactions.schemes"
     " transactions.site",
     "lab.web": "algorithms.deadlock catalogue dashboard diagram lab.play lab.scenario trace",
@@ -62,7 +67,7 @@ ROOMS = {
     "system": "errors",
     "tasks": "cluster locks",
     "telemetry": "errors system",
-    "testing": "cluster errors locks sync",
+    "testing": "cluster cluster.membership errors locks sync",
     "trace": "errors",
     "transactions": "errors",
     "transactions.schemes": "algorithms.deadlock clocks errors transactions",
@@ -74,6 +79,8 @@ ROOMS = {
 def room_of(module: str) -> str:
     """Name the room of a module: the first level, and the second where a package has rooms."""
     parts = module.split(".")[1:]
+    if parts[:2] == ["cli", "lab"]:
+        return "cli.lab"
     if len(parts) > 1 and parts[0] in HOUSES and SOURCE.joinpath(*parts[:2]).is_dir():
         return ".".join(parts[:2])
     return parts[0] if parts else "coterie"

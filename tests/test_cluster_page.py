@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cluster.config import ConfigFile, convert
+from coterie.cluster.membership.config import ConfigFile, convert
 
 PAGE = (Path(__file__).parent.parent / "docs" / "cluster.md").read_text(encoding="utf-8")
 BOUND_SECONDS = 30
@@ -87,7 +87,9 @@ def test_the_commands_print_what_is_shown(environment: dict[str, str], tmp_path:
 def test_the_configuration_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, *_ = blocks("toml")
     document = tomllib.loads(whole)
-    monkeypatch.setattr("coterie.cluster.config.read_secret", lambda _: "0123456789abcdef")
+    monkeypatch.setattr(
+        "coterie.cluster.membership.config.read_secret", lambda _: "0123456789abcdef"
+    )
     config = convert(document)
     assert [member.name for member in config.membership.members] == ["a", "b", "c"]
 

@@ -17,9 +17,9 @@ import pytest
 
 import coterie
 from coterie.cli.serve import command
-from coterie.cluster.config import convert
-from coterie.cluster.ports import free_ports
-from coterie.cluster.voter.node import Node
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.ports import free_ports
+from coterie.cluster.node import Node
 from coterie.telemetry import Metrics
 from tests.cluster.local_cluster import document, url_of
 from tests.cluster.test_cluster_metrics import get
@@ -176,7 +176,7 @@ def test_the_stateful_set_has_a_pod_for_each_node_of_the_configuration(tmp_path:
 def test_a_cluster_starts_with_the_certificates_of_the_recipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coterie.cluster.admin.connection.DISCOVERY_SECONDS_MAX", 0.3)
+    monkeypatch.setattr("coterie.cluster.wire.query.DISCOVERY_SECONDS_MAX", 0.3)
     recipe = re.findall(r"```sh\n(.*?)```", read("tls.md"), re.DOTALL)[0]
     here, changed = re.subn(r"DNS:\S+", "IP:127.0.0.1", recipe)
     assert changed == 3

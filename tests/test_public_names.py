@@ -16,7 +16,7 @@ import pytest
 import coterie
 import coterie.sync
 from coterie.catalogue import algorithm
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.ports import free_ports
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.simulate import Simulation
 from coterie.telemetry import Metrics

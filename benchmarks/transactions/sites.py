@@ -27,7 +27,7 @@ from benchmarks import command
 from benchmarks.locks.machine import HOST, cpu_seconds, free_ports
 from benchmarks.locks.peers.postgres import Postgres
 from benchmarks.transactions.workload import ACCOUNTS, DEPOSIT
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.cluster.store import join_store
 from coterie.system.aio import new_event_loop
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.ports import free_ports
 from tests.processes import BOUND_SECONDS, Directory, directory, kill, line, until
 
 if TYPE_CHECKING:

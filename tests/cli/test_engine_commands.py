@@ -10,7 +10,7 @@ import pytest
 
 import coterie
 from coterie.cli import run
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.ports import free_ports
 from tests.cli.engine_servers import KINDS, engine_server
 from tests.processes import BOUND_SECONDS, line, until
 

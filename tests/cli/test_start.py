@@ -60,7 +60,7 @@ def test_help_imports_no_subcommand() -> None:
 def test_a_check_imports_no_algorithm_but_its_own() -> None:
     modules = loaded_by("check", "ricart-agrawala", "-N", "2")
     families = ("coterie.algorithms.mutex.", "coterie.algorithms.election.")
-    algorithms = {".".join(name.split(".")[:4]) for name in modules if name.startswith(families)}
+    algorithms = {".".join(name.split(".")[:5]) for name in modules if name.startswith(families)}
     assert algorithms == {
         "coterie.algorithms.mutex.permission",
         "coterie.algorithms.mutex.permission.ricart_agrawala",

@@ -14,11 +14,11 @@ from coterie.cluster.change.newcomer import identify
 from coterie.cluster.change.plan import Newcomer
 from coterie.cluster.change.spare import Place, spare_config
 from coterie.cluster.change.survey import Standing, look
-from coterie.cluster.config import convert
-from coterie.cluster.membership import Address
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.membership import Address
+from coterie.cluster.membership.ports import free_ports
+from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.node import Node
 from tests.cluster.local_cluster import COTERIE, document, until, url_of
 
 if TYPE_CHECKING:

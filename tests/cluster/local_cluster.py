@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from coterie.cli import run
 from coterie.cluster.admin.status import ClusterState, inspect
 from coterie.cluster.change.survey import Standing, look
-from coterie.cluster.config import Config, convert
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.config import Config, convert
+from coterie.cluster.membership.ports import free_ports
+from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.node import Node
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
-from coterie.cluster.config import convert
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.wire.listener import stop_serving
 from tests.cluster.local_cluster import document, running
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from coterie.cluster.client.participant import ParticipantHost
-    from coterie.cluster.voter.node import Node
+    from coterie.cluster.node import Node
 
 UP, DOWN = "up", "down"  # from the program to the node, and back
 NOWHERE = "127.0.0.1"  # nodes name its low ports, so that programs have to take the proxy

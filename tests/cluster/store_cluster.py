@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from coterie.cluster.config import Config, convert
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.config import Config, convert
+from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.store import ClusterStore, join_store, own_site
 from coterie.errors import Conflict
 from coterie.transactions.site.placement import site_of

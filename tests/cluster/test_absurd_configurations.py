@@ -18,11 +18,11 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Query,
 )
 from coterie.algorithms.mutex.quorum.leased.participant import participant
-from coterie.cluster.config import convert
-from coterie.cluster.membership import CONFIGURATIONS_MAX, check_decided
-from coterie.cluster.voter.frames import Impose, Reach, decode_to_voter
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.membership import CONFIGURATIONS_MAX, check_decided
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.wire.frames import PROTOCOL, Hello
+from coterie.cluster.wire.voter_frames import Impose, Reach, decode_to_voter
 from coterie.errors import ProtocolError
 from tests.cluster.absurd import absurd
 from tests.cluster.local_cluster import document

@@ -30,9 +30,16 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 )
 from coterie.algorithms.mutex.quorum.leased.participant import participant
 from coterie.cluster.client import queries
-from coterie.cluster.config import convert
-from coterie.cluster.membership import check_learnt
-from coterie.cluster.voter.frames import (
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.membership import check_learnt
+from coterie.cluster.node import Node
+from coterie.cluster.voter.host import VoterHost
+from coterie.cluster.wire.complaints import TEXT_LENGTH_MAX, legible
+from coterie.cluster.wire.connection import Connection
+from coterie.cluster.wire.frames import Hello, MembershipReply, Proof, Refusal, Welcome
+from coterie.cluster.wire.handshake import Caller, Credentials, Greeter, new_identity
+from coterie.cluster.wire.listener import Listener
+from coterie.cluster.wire.voter_frames import (
     Abstention,
     Figures,
     FindOwners,
@@ -41,13 +48,6 @@ from coterie.cluster.voter.frames import (
     TokenBound,
     decode_to_voter,
 )
-from coterie.cluster.voter.host import VoterHost
-from coterie.cluster.voter.node import Node
-from coterie.cluster.wire.complaints import TEXT_LENGTH_MAX, legible
-from coterie.cluster.wire.connection import Connection
-from coterie.cluster.wire.frames import Hello, MembershipReply, Proof, Refusal, Welcome
-from coterie.cluster.wire.handshake import Caller, Credentials, Greeter, new_identity
-from coterie.cluster.wire.listener import Listener
 from coterie.errors import ProtocolError
 from coterie.locks.deadlocks.reports import LockOwner, LockWait, OwnerId, Requester, Wanted
 from coterie.locks.leases.frames import (
@@ -64,7 +64,7 @@ from tests.cluster.test_connection import Wire, framed
 from tests.cluster.virtual_time import run
 
 if TYPE_CHECKING:
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
 
 LINE_LENGTH_MAX = TEXT_LENGTH_MAX * 4 + 200  # what cannot be printed takes four characters or more
 CREDENTIALS = Credentials("test", "digest")

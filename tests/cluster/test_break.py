@@ -16,15 +16,15 @@ import pytest
 import coterie
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member
 from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
-from coterie.cluster.admin.connection import consult
 from coterie.cluster.admin.holds import TOKEN_MAX, NodeAnswer, break_hold, find_hold
 from coterie.cluster.classic.node import Classic, Program
-from coterie.cluster.config import Config, convert
+from coterie.cluster.membership.config import Config, convert
+from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.frames import BreakHold, HoldBroken
-from coterie.cluster.voter.node import Node
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
+from coterie.cluster.wire.query import consult
 from coterie.cluster.wire.security import Security
+from coterie.cluster.wire.voter_frames import BreakHold, HoldBroken
 from coterie.errors import ConfigError, LockLost, ProtocolError, UsageError
 from tests.cluster.local_cluster import COTERIE, document, running, until, url_of
 

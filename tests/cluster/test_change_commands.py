@@ -22,11 +22,11 @@ from coterie.cluster.change.newcomer import identify
 from coterie.cluster.change.plan import Newcomer
 from coterie.cluster.change.survey import check_protocol
 from coterie.cluster.classic.node import Classic, Program
-from coterie.cluster.config import NodeOptions, convert
-from coterie.cluster.membership import parse_address
-from coterie.cluster.ports import free_ports
-from coterie.cluster.voter.frames import Reach, Reached
-from coterie.cluster.voter.node import Node
+from coterie.cluster.membership.config import NodeOptions, convert
+from coterie.cluster.membership.membership import parse_address
+from coterie.cluster.membership.ports import free_ports
+from coterie.cluster.node import Node
+from coterie.cluster.wire.voter_frames import Reach, Reached
 from coterie.errors import (
     ChangeConflict,
     ConfigError,

@@ -12,7 +12,7 @@ from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, 
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.cluster.change import plan
 from coterie.cluster.change.plan import Newcomer, failures_borne, make_plan
-from coterie.cluster.membership import check_decided
+from coterie.cluster.membership.membership import check_decided
 from coterie.coteries import parse_coterie
 from coterie.errors import ChangeConflict, ConfigError, CoterieError, UsageError
 

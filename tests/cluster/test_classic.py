@@ -15,8 +15,8 @@ from coterie.algorithms.mutex.permission.centralized import coordinator_of
 from coterie.catalogue import algorithms
 from coterie.cluster.classic.engine import ClassicEngine
 from coterie.cluster.classic.node import Classic, Program, choose
-from coterie.cluster.config import convert
 from coterie.cluster.join import join
+from coterie.cluster.membership.config import convert
 from coterie.process import Mutex
 from tests.cluster.local_cluster import document, until, url_of
 from tests.cluster.virtual_time import passing, run
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
 
 CLASSICS = [
     name

@@ -13,7 +13,7 @@ from coterie.algorithms.mutex.permission.lamport import Request
 from coterie.catalogue import algorithms
 from coterie.clocks import Stamp
 from coterie.cluster.classic.node import NUMBER_MAX, Classic, HostedProcess, Program
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.cluster.runtime.host import decoder
 from coterie.cluster.wire.frames import Letter, Receipt
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
@@ -26,7 +26,7 @@ from tests.cluster.local_cluster import document, until
 
 if TYPE_CHECKING:
     from coterie.catalogue import Setup
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Hello
     from coterie.cluster.wire.handshake import Identity

@@ -13,8 +13,8 @@ import pytest
 import coterie
 from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
-from coterie.cluster.config import convert
-from coterie.cluster.voter.node import Node
+from coterie.cluster.membership.config import convert
+from coterie.cluster.node import Node
 from coterie.cluster.wire.link import Link
 from tests.cluster.local_cluster import LEASE, document, running, started_again, until, url_of
 from tests.cluster.virtual_time import run, sleep_through
@@ -374,7 +374,7 @@ def test_any_coterie_serves(size: int, changes: dict[str, Any]) -> None:
 
 
 def test_no_cluster_at_the_url_is_said_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.cluster.admin.connection.DISCOVERY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("coterie.cluster.wire.query.DISCOVERY_SECONDS_MAX", 0.2)
     config = convert(document(2))
 
     async def main() -> None:

@@ -10,11 +10,11 @@ import re
 from typing import TYPE_CHECKING
 
 import coterie
-from coterie.cluster.config import convert
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.ports import free_ports
+from coterie.cluster.node import Node
 from coterie.cluster.runtime.logs import JsonFormatter
 from coterie.cluster.voter import storage
-from coterie.cluster.voter.node import Node
 from coterie.telemetry.text import Metric, Sample, gauge, render
 from tests.cluster.local_cluster import document, running, until, url_of
 

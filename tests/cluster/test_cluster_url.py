@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.cluster.membership import Address
+from coterie.cluster.membership.membership import Address
 from coterie.cluster.url import make_visit, parse_url
 from coterie.errors import ConfigError, UsageError
 

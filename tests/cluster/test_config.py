@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.cluster.config import convert, load
-from coterie.cluster.membership import Address, parse_address
+from coterie.cluster.membership.config import convert, load
+from coterie.cluster.membership.membership import Address, parse_address
 from coterie.errors import ConfigError
 from tests.cluster.local_cluster import document
 

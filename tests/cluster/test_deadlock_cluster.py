@@ -11,8 +11,8 @@ import pytest
 import coterie
 from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
-from coterie.cluster.config import convert
 from coterie.cluster.join import join
+from coterie.cluster.membership.config import convert
 from coterie.cluster.voter.metrics import participant_metrics
 from coterie.errors import DeadlockDetected
 from coterie.locks.deadlocks import search as deadlocks
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.client.engine import ClusterGroup
-    from coterie.cluster.voter.node import Node
+    from coterie.cluster.node import Node
     from coterie.locks import Acquirable
     from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.leases.frames import AskOwner, OwnerReport

@@ -13,7 +13,7 @@ from coterie.algorithms.deadlock.condition import all_of, any_of
 from coterie.algorithms.deadlock.detectors.party import STEP, Step
 from coterie.algorithms.deadlock.detectors.trial import Deadlocked
 from coterie.cluster.classic import node as classic
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from tests.algorithms.deadlock.systems import DETECTORS, build, left_waiting
 from tests.cluster.local_cluster import document, until
 

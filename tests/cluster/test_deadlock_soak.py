@@ -17,7 +17,7 @@ import pytest
 import coterie
 from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.cluster.voter.report import describe_obstacles
 from coterie.locks.deadlocks.collection import Collection, Suspicion
 from coterie.locks.deadlocks.waits import Waits
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from coterie.cluster.voter.node import Node
+    from coterie.cluster.node import Node
     from coterie.locks.deadlocks.reports import Hold, Wanted
 
 PROGRAMS, TASKS, ROUNDS = 3, 4, 8

@@ -15,8 +15,8 @@ import pytest
 import coterie
 from coterie import locks
 from coterie.cluster.classic.election import ElectionEngine
-from coterie.cluster.config import convert
 from coterie.cluster.join import join
+from coterie.cluster.membership.config import convert
 from coterie.cluster.wire import link
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
@@ -27,7 +27,7 @@ from tests.cluster.virtual_time import passing, run
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
 
 ELECTIONS = ["bully", "ring"]
 LEASE = 0.5

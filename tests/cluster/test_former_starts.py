@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.cluster.wire.frames import PROTOCOL, Hello, Receipt
 from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.peers import Handlers, Peer

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import coterie
-from coterie.cluster.membership import parse_address
+from coterie.cluster.membership.membership import parse_address
 from coterie.cluster.wire import link
 from tests.cluster.changed_cluster import fleet
 from tests.cluster.test_discovery import slow_line
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from coterie.cluster.membership import Address
+    from coterie.cluster.membership.membership import Address
     from coterie.cluster.wire.connection import Connection
 
 

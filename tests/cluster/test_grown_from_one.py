@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.cluster.voter.node import Node
+from coterie.cluster.node import Node
 from tests.cluster.changed_cluster import fleet
 from tests.locks.memory import in_loop
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import coterie
-from coterie.cluster.config import Config, convert
+from coterie.cluster.membership.config import Config, convert
 from coterie.cluster.wire import frames
 from coterie.cluster.wire.frames import Hello, Proof, Welcome
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, name_of, new_identity

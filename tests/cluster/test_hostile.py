@@ -29,14 +29,14 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Yield,
 )
 from coterie.algorithms.mutex.quorum.leased.voter import FAR, NEAR
-from coterie.cluster.config import convert
-from coterie.cluster.voter.frames import FindOwners, GetStatus, GetTokenBound, decode_to_voter
+from coterie.cluster.membership.config import convert
 from coterie.cluster.wire.complaints import LINES_PER_ADDRESS_MAX
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
 from coterie.cluster.wire.frames import GetMembership
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.security import Security
+from coterie.cluster.wire.voter_frames import FindOwners, GetStatus, GetTokenBound, decode_to_voter
 from coterie.errors import ProtocolError
 from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.leases.frames import OwnerReport
@@ -53,8 +53,8 @@ from tests.cluster.local_cluster import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from coterie.cluster.config import Config
-    from coterie.cluster.voter.node import Node
+    from coterie.cluster.membership.config import Config
+    from coterie.cluster.node import Node
 
 
 @contextlib.asynccontextmanager

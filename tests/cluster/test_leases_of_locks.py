@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from tests.cluster.changed_cluster import fleet
 from tests.cluster.local_cluster import document
 from tests.cluster.proxy import Program, network

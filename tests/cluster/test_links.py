@@ -12,8 +12,8 @@ import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
 from coterie.cluster.client.access import Links
-from coterie.cluster.config import convert
-from coterie.cluster.membership import Address, Membership
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.membership import Address, Membership
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import PROTOCOL, Hello

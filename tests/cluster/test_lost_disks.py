@@ -15,7 +15,7 @@ from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.frames import PROTOCOL, Hello

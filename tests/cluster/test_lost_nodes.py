@@ -18,8 +18,8 @@ import coterie
 from coterie import locks
 from coterie.catalogue import algorithms
 from coterie.cluster.classic.engine import ClassicEngine
-from coterie.cluster.config import convert
 from coterie.cluster.join import join
+from coterie.cluster.membership.config import convert
 from coterie.cluster.wire import link
 from coterie.process import Mutex
 from tests.cluster.local_cluster import NAMES, PATIENCE_SECONDS, document
@@ -28,8 +28,8 @@ from tests.cluster.virtual_time import passing, run, sleep_through
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from coterie.cluster.config import Config
-    from coterie.cluster.membership import Address
+    from coterie.cluster.membership.config import Config
+    from coterie.cluster.membership.membership import Address
 
 TIMES = {"fault-tolerant": {"sigma": "0.05", "lambda": "0.05"}, "token-ring": {"pause": "0.01"}}
 MUTEXES = [

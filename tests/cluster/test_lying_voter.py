@@ -39,11 +39,11 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Stale,
 )
 from coterie.cluster.change.host import Change
-from coterie.cluster.config import convert
-from coterie.cluster.membership import check_decided
-from coterie.cluster.voter.frames import decode_to_voter
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.membership import check_decided
 from coterie.cluster.wire.frames import GetMembership, Letter, Receipt, Refusal, Welcome
 from coterie.cluster.wire.listener import Listener
+from coterie.cluster.wire.voter_frames import decode_to_voter
 from coterie.errors import ProtocolError
 from tests.cluster.absurd import absurd
 from tests.cluster.local_cluster import document, running, until
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Hello
 

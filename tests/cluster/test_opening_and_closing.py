@@ -15,7 +15,7 @@ import pytest
 
 import coterie
 from coterie import MisuseError
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.cluster.wire.frames import Refusal
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.locks import lock

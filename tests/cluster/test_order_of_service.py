@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from tests.cluster import virtual_time
 from tests.cluster.local_cluster import document, running, url_of
 

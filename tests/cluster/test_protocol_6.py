@@ -12,12 +12,12 @@ from coterie.algorithms.mutex.quorum.leased.configuration import founding
 from coterie.algorithms.mutex.quorum.leased.saved import Saved, read_saved
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
-from coterie.cluster.config import convert
-from coterie.cluster.membership import Membership, check_learnt
-from coterie.cluster.voter.frames import FromVoter, ToVoter, decode_from_voter, decode_to_voter
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.membership import Membership, check_learnt
 from coterie.cluster.voter.storage import Memory, Storage
 from coterie.cluster.wire import frames as wire
 from coterie.cluster.wire.handshake import Credentials
+from coterie.cluster.wire.voter_frames import FromVoter, ToVoter, decode_from_voter, decode_to_voter
 from coterie.process import Outbox
 from tests.cluster import protocol_6
 

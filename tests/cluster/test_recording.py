@@ -13,7 +13,7 @@ from coterie.cli import run as run_command
 from coterie.cluster.classic.order import NodePart, merge
 from coterie.cluster.classic.record import RecordedCluster, record_cluster
 from coterie.cluster.classic.tape import RECORDS_MAX, Recording
-from coterie.cluster.config import convert, load
+from coterie.cluster.membership.config import convert, load
 from coterie.diagram.lifelines import Condition, history
 from coterie.lab.play.trials.recorded import show_recorded
 from coterie.lab.scenario.replay import replay
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie import locks
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
 
 
 def recorded(config: Config, *, used_before: bool = False, seconds: float = 0.2) -> RecordedCluster:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.recovery import recover
 from coterie.cluster.voter.storage import Storage

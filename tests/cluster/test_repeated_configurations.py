@@ -10,8 +10,8 @@ import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member
 from coterie.algorithms.mutex.quorum.leased.frames import Beat, NewConfiguration, Query, SessionName
-from coterie.cluster.config import convert
-from coterie.cluster.membership import Membership
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.membership import Membership
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.frames import PROTOCOL, Hello

@@ -15,22 +15,22 @@ import coterie
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member, Rule
 from coterie.algorithms.mutex.quorum.leased.frames import Attempt, Condition, Proposal
 from coterie.algorithms.mutex.quorum.leased.saved import Saved
-from coterie.cluster.admin import connection
-from coterie.cluster.admin.connection import ask_condition
 from coterie.cluster.admin.status import inspect
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.client.access import own_identity
-from coterie.cluster.config import Config, convert
-from coterie.cluster.membership import Address
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.config import Config, convert
+from coterie.cluster.membership.membership import Address
+from coterie.cluster.membership.ports import free_ports
+from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.frames import Impose
-from coterie.cluster.voter.node import Node
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire import frames as wire
+from coterie.cluster.wire import query
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
+from coterie.cluster.wire.query import ask_condition
+from coterie.cluster.wire.voter_frames import Impose
 from coterie.errors import ConfigError, NotFormed, ProtocolError, Unavailable
 from tests.cluster import protocol_6
 from tests.cluster.local_cluster import COTERIE, document, running, until, url_of
@@ -194,7 +194,7 @@ def test_a_hold_outlives_the_renewal_of_every_node(tmp_path: Path) -> None:
 def test_the_older_version_is_given_up_by_command_when_no_program_speaks_it(
     tmp_path: Path, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "DISCOVERY_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(query, "DISCOVERY_SECONDS_MAX", 0.5)
 
     async def main() -> None:
         async with upgraded(tmp_path, secret=secret) as cluster:
@@ -247,13 +247,13 @@ def test_the_command_takes_no_other_protocol_for_the_newest(tmp_path: Path) -> N
 
 
 def test_a_program_counts_until_its_session_ends(tmp_path: Path) -> None:
-    """One whose connection is broken comes back, and must understand what was decided meanwhile."""
+    """One whose query is broken comes back, and must understand what was decided meanwhile."""
 
     async def main() -> None:
         async with upgraded(tmp_path, 1) as cluster, coterie.connect(cluster.old_url) as old:
             await use(old, old)
             cluster.veils[0].cut()
-            await until(lambda: not cluster.nodes[0].voting.lines, "the connection to end")
+            await until(lambda: not cluster.nodes[0].voting.lines, "the query to end")
             condition = await cluster.condition()
             assert (condition.protocol, condition.slowest) == (6, own_label())
             await until(lambda: not cluster.nodes[0].voting.labels, "the session to expire")
@@ -335,7 +335,7 @@ async def impose(node: Node, configuration: Configuration) -> None:
     """Do what an operator does who has lost a quorum."""
     (member,) = node.config.membership.members
     credentials = Credentials("test", "")
-    async with connection.consult(member.address, credentials, None, role="operator") as talk:
+    async with query.consult(member.address, credentials, None, role="operator") as talk:
         talk.send(Impose(configuration))
         await until(lambda: node.voting.voter.number == configuration.number, "the change")
 

@@ -9,9 +9,9 @@ import pytest
 
 import coterie
 from coterie.cluster.admin.status import ClusterState, inspect, inspect_waits
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
+from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.node import Node
 from coterie.lab.stack.world import World
 
 if TYPE_CHECKING:

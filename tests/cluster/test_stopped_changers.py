@@ -19,11 +19,11 @@ from coterie.cluster.change.newcomer import identify
 from coterie.cluster.change.plan import Newcomer
 from coterie.cluster.change.spare import Place, spare_config
 from coterie.cluster.change.survey import Standing, look
-from coterie.cluster.config import convert
-from coterie.cluster.membership import parse_address
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.membership import parse_address
+from coterie.cluster.membership.ports import free_ports
+from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.node import Node
 from coterie.cluster.wire.link import Link
 from coterie.errors import ChangeConflict
 from tests.cluster.local_cluster import document, running, until, url_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.cluster.store import join_store, own_site
 from coterie.errors import (
     ConfigError,

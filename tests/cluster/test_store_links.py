@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.cluster.store import ClusterStore, join_store, own_site
 from coterie.errors import Conflict, OutcomeUnknown
 from coterie.transactions.site.messages import Inquire

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coterie.cluster.config import load
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.config import load
+from coterie.cluster.membership.ports import free_ports
 
 if TYPE_CHECKING:
     import pytest

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.cluster.config import load
+from coterie.cluster.membership.config import load
 from tests.cluster.local_cluster import PATIENCE_SECONDS
 from tests.cluster.store_cluster import document, fill, keys_at, running, total
 

@@ -8,7 +8,7 @@ from coterie import locks
 from coterie.cli.status import print_locks
 from coterie.cluster.admin import status as inspecting
 from coterie.cluster.client.engine import ClusterEngine
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.cluster.url import make_visit
 from coterie.locks.deadlocks.reports import LockOwner, OwnerId, Wanted
 from coterie.locks.leases import blockers

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.cluster.admin.connection import discover
-from coterie.cluster.config import Config, convert
+from coterie.cluster.membership.config import Config, convert
 from coterie.cluster.wire.link import dial
+from coterie.cluster.wire.query import discover
 from coterie.cluster.wire.security import Security
 from tests.cluster.local_cluster import document, running, url_of
 
@@ -97,7 +97,7 @@ def test_who_has_no_certificate_of_ours_is_kept_out(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("coterie.cluster.admin.connection.DISCOVERY_SECONDS_MAX", 0.3)
+    monkeypatch.setattr("coterie.cluster.wire.query.DISCOVERY_SECONDS_MAX", 0.3)
     security = {
         "none": Security(),
         "foreign": Security(**tls(folder, "theirs", ca="ours")),

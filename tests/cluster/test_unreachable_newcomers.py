@@ -12,8 +12,8 @@ from coterie.cluster.change.host import Change
 from coterie.cluster.change.plan import Newcomer
 from coterie.cluster.change.survey import look
 from coterie.cluster.client.engine import ClusterEngine
-from coterie.cluster.config import convert
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.url import make_visit
 from tests.cluster.local_cluster import document, running, until, url_of
 from tests.cluster.virtual_time import run

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from tests.cluster.local_cluster import document, running, until, url_of
 from tests.locks.memory import in_loop
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

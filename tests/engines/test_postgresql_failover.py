@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.ports import free_ports
 from tests.engines.conformance.suppliers import Absent, leave_out
 from tests.engines.postgresql_server import MISSING, PASSWORD, UNPRIVILEGED, USER, PostgresqlServer
 from tests.locks.memory import in_loop

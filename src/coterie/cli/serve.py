@@ -17,13 +17,13 @@ from coterie.cli.common.duration import duration
 from coterie.cli.common.stdin import on_end_of_input
 from coterie.cluster.change.spare import Place, spare_config
 from coterie.cluster.classic.node import Classic, Program
-from coterie.cluster.config import Config, convert, load
-from coterie.cluster.membership import PORT, parse_address
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.config import Config, convert, load
+from coterie.cluster.membership.membership import PORT, parse_address
+from coterie.cluster.membership.ports import free_ports
+from coterie.cluster.node import Node
 from coterie.cluster.runtime import descriptors
 from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.node import Node
 from coterie.errors import ConfigError, Unavailable, UsageError
 from coterie.system.aio import new_event_loop
 

@@ -11,7 +11,7 @@ from coterie.cluster.classic.election import ElectionEngine
 from coterie.cluster.classic.engine import ClassicEngine
 from coterie.cluster.client.access import Seat
 from coterie.cluster.client.engine import ClusterEngine
-from coterie.cluster.config import Config, convert, load
+from coterie.cluster.membership.config import Config, convert, load
 from coterie.locks.coordinator import Coordinator
 from coterie.process import Election
 

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from coterie.cluster.client.access import Visit
 from coterie.cluster.client.engine import ClusterEngine
-from coterie.cluster.config import load, read_security
-from coterie.cluster.membership import Address, Membership, parse_address
+from coterie.cluster.membership.config import load, read_security
+from coterie.cluster.membership.membership import Address, Membership, parse_address
 from coterie.errors import ConfigError, UsageError
 
 DETECTION = "deadlock-detection"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coterie.cluster.admin.status import ClusterState, NodeState
     from coterie.cluster.classic.status import ClassicNodeState
     from coterie.cluster.client.access import Visit
-    from coterie.cluster.membership import Membership
+    from coterie.cluster.membership.membership import Membership
     from coterie.cluster.wire.security import Security
     from coterie.engines.queue.engine import QueueEngine
     from coterie.engines.queue.server import ServerNode

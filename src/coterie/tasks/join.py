@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.telemetry.observer import Observer
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from coterie.cluster.config import convert
 from coterie.cluster.join import join
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.ports import free_ports
 from coterie.errors import MisuseError, UsageError
 from coterie.sync.loop import Loop
 

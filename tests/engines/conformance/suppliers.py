@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import pytest
 
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.ports import free_ports
 from tests.cluster.local_cluster import LEASE as CLUSTER_LEASE
 from tests.cluster.local_cluster import processes
 from tests.engines.postgresql_server import MISSING as POSTGRESQL_MISSING

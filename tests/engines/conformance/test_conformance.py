@@ -19,7 +19,7 @@ import pytest
 
 import coterie
 import coterie.sync
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.ports import free_ports
 from coterie.dashboard.source import find_source
 from coterie.engines.queue.desk import TIMES_MAX
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS

@@ -36,9 +36,9 @@ from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.change import formation
 from coterie.cluster.change.host import Change
 from coterie.cluster.client.participant import ParticipantHost
-from coterie.cluster.membership import Membership
+from coterie.cluster.membership.membership import Membership
+from coterie.cluster.node import Node
 from coterie.cluster.voter.host import VoterHost
-from coterie.cluster.voter.node import Node
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.handshake import Credentials
 from tests.lab.stack.seeded_bugs import Bug

@@ -14,7 +14,7 @@ from coterie.cli.common.output import output_option
 from coterie.cluster.change import plan
 from coterie.cluster.change.operation import goal_to_add, goal_to_replace, goal_to_set
 from coterie.cluster.change.plan import TIMES, Newcomer
-from coterie.cluster.membership import parse_address
+from coterie.cluster.membership.membership import parse_address
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:

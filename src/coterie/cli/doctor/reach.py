@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.cli.doctor.diagnosis import Diagnosis
 from coterie.cli.status import source_of
-from coterie.cluster.config import load
+from coterie.cluster.membership.config import load
 from coterie.cluster.url import make_visit
 from coterie.errors import CoterieError, Unavailable
 from coterie.locks.url import scheme_of, without_password
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from coterie.cluster.membership import Address
+    from coterie.cluster.membership.membership import Address
 
 CALL_SECONDS_MAX = 3.0
 SLOW_SECONDS = 0.25

@@ -80,8 +80,8 @@ def enter(url: str | None, node: str | None) -> Coordinator:
     chosen = choose_url(url)
     if scheme_of(chosen) != "coterie" or chosen.startswith("coterie://"):
         raise UsageError(f"--node needs the cluster file: --url coterie:FILE, got {chosen}")
-    from coterie.cluster.config import load  # noqa: PLC0415 - not for locks of this machine
-    from coterie.cluster.join import join  # noqa: PLC0415 - as above
+    from coterie.cluster.join import join  # noqa: PLC0415 - not for locks of this machine
+    from coterie.cluster.membership.config import load  # noqa: PLC0415 - as above
 
     config = load(chosen.removeprefix("coterie:"))
     if config.membership.algorithm is None:

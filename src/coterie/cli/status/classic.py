@@ -13,7 +13,7 @@ from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from coterie.algorithms.deadlock.wait_for import Graph
-    from coterie.cluster.membership import Membership
+    from coterie.cluster.membership.membership import Membership
     from coterie.cluster.wire.security import Security
 
 HEALTH = {0: "healthy", 1: "degraded", 69: "no node answers"}

@@ -17,8 +17,8 @@ from coterie.cluster.admin.status import (
     inspect,
     inspect_waits,
 )
+from coterie.cluster.membership.abstention import SPARE
 from coterie.cluster.url import learn_membership, make_visit
-from coterie.cluster.voter.abstention import SPARE
 from coterie.cluster.voter.report import LOCKS_MAX
 
 if TYPE_CHECKING:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.cluster.admin.connection import consult
 from coterie.cluster.admin.status import inspect_lock
-from coterie.cluster.voter.frames import BreakHold, HoldBroken
 from coterie.cluster.wire.handshake import Credentials, OtherSecretError
+from coterie.cluster.wire.query import consult
 from coterie.cluster.wire.trouble import explain
+from coterie.cluster.wire.voter_frames import BreakHold, HoldBroken
 from coterie.errors import ConfigError, CoterieError, UsageError
 from coterie.locks.engine import LockState
 
 if TYPE_CHECKING:
     from coterie.cluster.client.access import Visit
-    from coterie.cluster.membership import Member
+    from coterie.cluster.membership.membership import Member
 
 TOKEN_MAX = 2**63 - 1
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.cluster.admin.connection import Consultation, consult
-from coterie.cluster.voter.abstention import no_votes
-from coterie.cluster.voter.frames import Abstention, Figures, FindOwners, GetStatus, NodeStatus
+from coterie.cluster.membership.abstention import no_votes
+from coterie.cluster.wire.query import Consultation, consult
 from coterie.cluster.wire.trouble import explain
+from coterie.cluster.wire.voter_frames import Abstention, Figures, FindOwners, GetStatus, NodeStatus
 from coterie.errors import ProtocolError
 from coterie.locks.deadlocks.collection import Collection
 from coterie.locks.deadlocks.graph import lasting_graph
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from coterie.algorithms.deadlock.wait_for import Graph
     from coterie.cluster.client.access import Visit
-    from coterie.cluster.membership import Member, Membership
+    from coterie.cluster.membership.membership import Member, Membership
     from coterie.cluster.wire.handshake import Credentials
 
 OPEN_SECONDS_MIN = 3.0  # to wait for a node: a call, a handshake and an answer

@@ -14,8 +14,8 @@ from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change import plan
 from coterie.cluster.change.survey import FAULTS
 from coterie.cluster.runtime import clock
-from coterie.cluster.voter.frames import GetTokenBound, Impose, TokenBound
 from coterie.cluster.wire.trouble import explain
+from coterie.cluster.wire.voter_frames import GetTokenBound, Impose, TokenBound
 from coterie.errors import ChangeConflict, NotFormed, Unavailable, UsageError
 
 if TYPE_CHECKING:

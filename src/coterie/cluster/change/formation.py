@@ -16,16 +16,16 @@ import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.changer import Goal
 from coterie.algorithms.mutex.quorum.leased.configuration import Member
-from coterie.cluster.admin.connection import ask_condition
 from coterie.cluster.change.host import Change
 from coterie.cluster.wire.frames import PROTOCOL
+from coterie.cluster.wire.query import ask_condition
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ChangeConflict, ConfigError, CoterieError, NotFormed
 
 if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.frames import Condition
-    from coterie.cluster.config import Config
-    from coterie.cluster.membership import Membership
+    from coterie.cluster.membership.config import Config
+    from coterie.cluster.membership.membership import Membership
     from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.wire.security import Security
 

@@ -23,7 +23,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Tell,
 )
 from coterie.algorithms.mutex.quorum.leased.succession import follows
-from coterie.cluster.membership import (
+from coterie.cluster.membership.membership import (
     check_attempt,
     check_bound,
     check_decided,
@@ -31,9 +31,9 @@ from coterie.cluster.membership import (
 )
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
+from coterie.cluster.wire.voter_frames import decode_from_voter
 from coterie.errors import ChangeConflict, ProtocolError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.changer import Goal
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
-    from coterie.cluster.membership import Membership
+    from coterie.cluster.membership.membership import Membership
     from coterie.cluster.wire.security import Security
     from coterie.process import Event, Outbox, ProcessId
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
-from coterie.cluster.admin.connection import ask_condition, consult
 from coterie.cluster.change.survey import FAULTS
-from coterie.cluster.membership import parse_address
-from coterie.cluster.voter.frames import Reach, Reached
+from coterie.cluster.membership.membership import parse_address
 from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.handshake import Credentials
+from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.trouble import explain
+from coterie.cluster.wire.voter_frames import Reach, Reached
 from coterie.errors import ConfigError, Unavailable
 from coterie.locks.names import check_plain_name
 

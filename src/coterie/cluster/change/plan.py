@@ -18,8 +18,8 @@ from coterie.algorithms.mutex.quorum.leased.configuration import (
     Rule,
 )
 from coterie.algorithms.mutex.quorum.leased.settings import Policy, Settings
-from coterie.cluster.config import ASK_ALL_VOTERS_MAX
-from coterie.cluster.membership import check_times
+from coterie.cluster.membership.config import ASK_ALL_VOTERS_MAX
+from coterie.cluster.membership.membership import check_times
 from coterie.cluster.wire.frames import OLDEST_PROTOCOL
 from coterie.coteries import parse_coterie
 from coterie.coteries.votes import Votes

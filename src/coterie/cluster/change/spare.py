@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.saved import read_saved
-from coterie.cluster.config import Config, NodeOptions
-from coterie.cluster.membership import Membership
+from coterie.cluster.membership.config import Config, NodeOptions
+from coterie.cluster.membership.membership import Membership
 from coterie.cluster.runtime.durable import replace
 from coterie.cluster.voter.storage import Storage
 from coterie.errors import ConfigError, NotFormed, Unavailable, UsageError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.client.access import Visit
-    from coterie.cluster.membership import Address
+    from coterie.cluster.membership.membership import Address
 
 REMEMBERED = "cluster"  # the file in the data directory
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
-from coterie.cluster.admin.connection import ask_condition, ask_membership, consult
 from coterie.cluster.change.formation import explain_protocol
-from coterie.cluster.membership import Member, Membership, check_decided, parse_address
+from coterie.cluster.membership.membership import Member, Membership, check_decided, parse_address
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.cluster.wire.handshake import Credentials
+from coterie.cluster.wire.query import ask_condition, ask_membership, consult
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
-    from coterie.cluster.admin.connection import Consultation
     from coterie.cluster.client.access import Visit
-    from coterie.cluster.membership import Address
+    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.query import Consultation
 
 SPARE, REMOVED = "spare", "removed"  # nodes that do not vote
 FAULTS = (OSError, CoterieError, msgspec.MsgspecError)

@@ -14,7 +14,7 @@ from coterie.process import Elected
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.errors import Unavailable
     from coterie.locks.engine import Claim, Party
     from coterie.locks.lock import Owner

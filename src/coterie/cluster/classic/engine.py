@@ -26,7 +26,7 @@ from coterie.process import Entered, MutexUser, Phase
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.errors import CoterieError
     from coterie.locks.lock import Owner
     from coterie.process import Event

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.cluster.classic.frames import Note, Question
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Letter
     from coterie.locks.engine import LockState

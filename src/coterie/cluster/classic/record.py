@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from coterie.cluster.membership import Member, Membership
+    from coterie.cluster.membership.membership import Member, Membership
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.security import Security
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncGenerator
 
-    from coterie.cluster.membership import Member, Membership
+    from coterie.cluster.membership.membership import Member, Membership
     from coterie.cluster.wire.security import Security
 
 ANSWER_SECONDS_MAX = 1.0

@@ -6,23 +6,23 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from coterie import system
-from coterie.cluster.admin.connection import DISCOVERY_SECONDS_MAX, discover
 from coterie.cluster.client.participant import InsideLine, ParticipantHost
+from coterie.cluster.node import Node
 from coterie.cluster.runtime import clock
-from coterie.cluster.voter.frames import decode_from_voter
-from coterie.cluster.voter.node import Node
 from coterie.cluster.wire.handshake import Caller, Identity, new_identity
 from coterie.cluster.wire.link import Link
+from coterie.cluster.wire.query import DISCOVERY_SECONDS_MAX, discover
+from coterie.cluster.wire.voter_frames import decode_from_voter
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from coterie.cluster.client.participant import Line, Upcalls
-    from coterie.cluster.config import Config
-    from coterie.cluster.membership import Address, Membership
-    from coterie.cluster.voter.frames import FromVoter
+    from coterie.cluster.membership.config import Config
+    from coterie.cluster.membership.membership import Address, Membership
     from coterie.cluster.wire.security import Security
+    from coterie.cluster.wire.voter_frames import FromVoter
     from coterie.process import ProcessId
     from coterie.telemetry.text import Metric
 

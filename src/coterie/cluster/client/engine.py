@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.access import Access
     from coterie.cluster.client.participant import ParticipantHost
-    from coterie.cluster.membership import Membership
+    from coterie.cluster.membership.membership import Membership
     from coterie.errors import CoterieError
     from coterie.locks.deadlocks.reports import Hold, Wanted
     from coterie.locks.engine import Party

@@ -21,13 +21,13 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Stale,
 )
 from coterie.algorithms.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
-from coterie.cluster.membership import check_decided, objection_to_meaning
+from coterie.cluster.membership.abstention import no_votes
+from coterie.cluster.membership.membership import check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.voter.abstention import no_votes
-from coterie.cluster.voter.frames import Abstention, GetAbstention
 from coterie.cluster.wire.connection import at_end_of_turn
 from coterie.cluster.wire.frames import PROTOCOL, Hello
+from coterie.cluster.wire.voter_frames import Abstention, GetAbstention
 from coterie.errors import CoterieError, NoQuorum, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.system.aio import Tasks
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
     from coterie.algorithms.mutex.quorum.leased.participant import Participant
-    from coterie.cluster.membership import Address, Membership
-    from coterie.cluster.voter.frames import FromVoter
+    from coterie.cluster.membership.membership import Address, Membership
     from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.wire.handshake import Identity
+    from coterie.cluster.wire.voter_frames import FromVoter
     from coterie.coteries import Coterie
     from coterie.process import Event, Outbox, ProcessId
     from coterie.telemetry.text import Metric

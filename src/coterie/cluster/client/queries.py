@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie import system
-from coterie.cluster.voter.frames import FindOwners
+from coterie.cluster.wire.voter_frames import FindOwners
 from coterie.locks.deadlocks.reports import Wanted, is_all, merged
 from coterie.locks.leases.frames import LOCKS_ASKED_MAX
 from coterie.locks.leases.questions import Questions

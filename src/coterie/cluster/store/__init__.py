@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.cluster.config import Config, convert, load
+from coterie.cluster.membership.config import Config, convert, load
 from coterie.cluster.store.executor import SiteExecutor
 from coterie.transactions.store.store import Store
 

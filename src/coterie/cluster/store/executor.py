@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.clocks import Stamp
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.process import Event
     from coterie.transactions.schemes.scheduler import (
         Attempt,

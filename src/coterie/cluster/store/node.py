@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.cluster.config import Config, NodeOptions
-from coterie.cluster.membership import Choice, Member
+from coterie.cluster.membership.config import Config, NodeOptions
+from coterie.cluster.membership.membership import Choice, Member
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.store.log import StoreLog

@@ -27,11 +27,20 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 )
 from coterie.algorithms.mutex.quorum.leased.saved import read_saved
 from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
-from coterie.cluster.membership import check_attempt, check_decided, objection_to_meaning
+from coterie.cluster.membership.abstention import abstention
+from coterie.cluster.membership.membership import check_attempt, check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.voter.abstention import abstention
-from coterie.cluster.voter.frames import (
+from coterie.cluster.voter.report import describe, describe_obstacles, report
+from coterie.cluster.voter.storage import NoDisk
+from coterie.cluster.wire.connection import Connection
+from coterie.cluster.wire.frames import (
+    OLDEST_PROTOCOL,
+    PROTOCOL,
+    GetMembership,
+    MembershipReply,
+)
+from coterie.cluster.wire.voter_frames import (
     BreakHold,
     FindOwners,
     GetAbstention,
@@ -44,15 +53,6 @@ from coterie.cluster.voter.frames import (
     TokenBound,
     decode_to_voter,
 )
-from coterie.cluster.voter.report import describe, describe_obstacles, report
-from coterie.cluster.voter.storage import NoDisk
-from coterie.cluster.wire.connection import Connection
-from coterie.cluster.wire.frames import (
-    OLDEST_PROTOCOL,
-    PROTOCOL,
-    GetMembership,
-    MembershipReply,
-)
 from coterie.errors import ConfigError, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 
@@ -62,10 +62,10 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.algorithms.mutex.quorum.leased.frames import Ask
     from coterie.algorithms.mutex.quorum.leased.saved import Saved
-    from coterie.cluster.membership import Membership
-    from coterie.cluster.voter.frames import Reached, ToVoter
+    from coterie.cluster.membership.membership import Membership
     from coterie.cluster.voter.storage import Memory, Storage
     from coterie.cluster.wire.frames import Hello
+    from coterie.cluster.wire.voter_frames import Reached, ToVoter
     from coterie.locks.deadlocks.reports import LockOwner, Wanted
     from coterie.locks.leases.frames import LockReport
     from coterie.process import Event, Outbox, ProcessId

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from coterie import system
+from coterie.cluster.membership.abstention import abstention
 from coterie.cluster.runtime import clock
-from coterie.cluster.voter.abstention import abstention
 from coterie.telemetry.text import Metric, Sample, counter, gauge, histogram, render
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from coterie.algorithms.mutex.quorum.leased.ballot import Ballot
     from coterie.cluster.client.engine import ClusterGroup
-    from coterie.cluster.membership import Address
+    from coterie.cluster.membership.membership import Address
     from coterie.cluster.voter.host import VoterHost
     from coterie.locks.deadlocks.waits import Waits
 

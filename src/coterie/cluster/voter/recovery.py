@@ -12,15 +12,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from coterie.cluster.admin.connection import ask_membership, consult
-from coterie.cluster.membership import check_bound
-from coterie.cluster.voter.frames import GetTokenBound, TokenBound
+from coterie.cluster.membership.membership import check_bound
 from coterie.cluster.wire.connection import FAULTS
+from coterie.cluster.wire.query import ask_membership, consult
+from coterie.cluster.wire.voter_frames import GetTokenBound, TokenBound
 from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
-    from coterie.cluster.config import Config
-    from coterie.cluster.membership import Member
+    from coterie.cluster.membership.config import Config
+    from coterie.cluster.membership.membership import Member
     from coterie.cluster.voter.host import VoterHost
 
 RETRY_SECONDS = 0.2

@@ -6,8 +6,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from coterie import system
-from coterie.cluster.voter.abstention import abstention
-from coterie.cluster.voter.frames import Figures, SessionReport
+from coterie.cluster.membership.abstention import abstention
+from coterie.cluster.wire.voter_frames import Figures, SessionReport
 from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.leases.frames import LockReport
 

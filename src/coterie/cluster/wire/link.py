@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from coterie.cluster.membership import Address
+    from coterie.cluster.membership.membership import Address
     from coterie.cluster.wire.frames import Welcome
     from coterie.cluster.wire.handshake import Caller
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.cluster.wire.frames import Hello
     from coterie.cluster.wire.handshake import Credentials
 

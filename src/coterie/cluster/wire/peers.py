@@ -26,7 +26,7 @@ from coterie.errors import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Hello, Welcome
     from coterie.process import ProcessId

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from coterie.cluster.change.spare import Place, spare_config
-from coterie.cluster.membership import Address
+from coterie.cluster.membership.membership import Address
+from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.node import Node
 from coterie.errors import ChangeConflict, ConfigError, CoterieError, Unavailable, UsageError
 from coterie.lab.stack import faults
 from coterie.lab.stack.monitors import ConfigurationMonitor

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coterie.cluster.voter.node import Node
+from coterie.cluster.node import Node
 from coterie.errors import AcquireTimeout, DeadlockDetected, LockLost, Unavailable
 from coterie.lab.stack import faults
 from coterie.lab.stack.monitors import OrderMonitor

@@ -7,14 +7,14 @@ import contextlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.lab.stack import faults
 from coterie.lab.stack.world import ViolationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.lab.stack.plan import Plan
     from coterie.lab.stack.scene import Scene
     from coterie.lab.stack.world.machine import Process

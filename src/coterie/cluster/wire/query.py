@@ -10,24 +10,24 @@ import msgspec
 
 from coterie import system
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
-from coterie.cluster.membership import Membership, check_learnt
-from coterie.cluster.voter.frames import decode_from_voter
+from coterie.cluster.membership.membership import Membership, check_learnt
 from coterie.cluster.wire.connection import FAULTS
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.trouble import explain_at
+from coterie.cluster.wire.voter_frames import decode_from_voter
 from coterie.errors import ProtocolError, Unavailable
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Sequence
 
-    from coterie.cluster.membership import Address
-    from coterie.cluster.voter.frames import FromVoter
+    from coterie.cluster.membership.membership import Address
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Role, Welcome
     from coterie.cluster.wire.security import Security
+    from coterie.cluster.wire.voter_frames import FromVoter
 
 ANSWER_SECONDS_MAX = 3.0
 DISCOVERY_SECONDS_MAX = 5.0

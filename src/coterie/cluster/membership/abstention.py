@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from coterie import system
-from coterie.cluster.voter.frames import Abstention
 from coterie.cluster.wire.complaints import legible
+from coterie.cluster.wire.voter_frames import Abstention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -26,7 +26,7 @@ import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.settings import Policy, Settings
 from coterie.catalogue import algorithm
-from coterie.cluster.membership import (
+from coterie.cluster.membership.membership import (
     Address,
     Choice,
     Member,

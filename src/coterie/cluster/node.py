@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie import system
-from coterie.cluster.admin.connection import ask_condition
 from coterie.cluster.change.formation import form
-from coterie.cluster.membership import parse_address
+from coterie.cluster.membership.membership import parse_address
 from coterie.cluster.runtime import clock
-from coterie.cluster.voter.frames import Reached
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
 from coterie.cluster.voter.recovery import catch_up, recover
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.listener import Listener, stop_serving
+from coterie.cluster.wire.query import ask_condition
 from coterie.cluster.wire.trouble import explain
+from coterie.cluster.wire.voter_frames import Reached
 from coterie.errors import CoterieError, Unavailable
 from coterie.system.aio import Tasks
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
 
-    from coterie.cluster.config import Config
-    from coterie.cluster.membership import Membership
+    from coterie.cluster.membership.config import Config
+    from coterie.cluster.membership.membership import Membership
     from coterie.telemetry.text import Metric
 
 logger = logging.getLogger("coterie.cluster")
