@@ -20,14 +20,7 @@ BegunT = TypeVar("BegunT")
 
 CLOSE_SECONDS_MAX = 0.5
 
-# uvloop raises RuntimeError where asyncio raises OSError: at the use of a connection that was reset.
-FAILURES = (
-    OSError,
-    RuntimeError,
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-)
+FAILURES = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 POOLER_ERRORS = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 REFUSED = (
     asyncpg.InvalidAuthorizationSpecificationError,
