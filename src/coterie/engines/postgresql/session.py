@@ -174,7 +174,7 @@ def _mistake(error: Exception) -> str | None:
     if isinstance(error, asyncpg.InsufficientPrivilegeError):
         return (
             f"{error}; locks need a schema `coterie` that this role may create, or has rights"
-            " to: grant usage on it and on its sequence, and all on its table"
+            " to: grant usage on it, and all on its sequence and its table"
         )
     if isinstance(error, asyncpg.OutOfMemoryError):
         return "it has no room for more locks; raise max_locks_per_transaction there"

@@ -36,6 +36,10 @@ RETRY_SECONDS = 0.1
 LOOK_SECONDS_MIN = 0.01  # after the end of a lease that is waited for
 SECURE = ("rediss", "valkeys")
 
+# A replica that may be promoted, a start, a full memory; then a full disk, and a lack of replicas.
+PASSING = (exceptions.ReadOnlyError, exceptions.BusyLoadingError, exceptions.OutOfMemoryError)
+PASSING_CODES = ("MISCONF ", "NOREPLICAS ")
+
 # uvloop raises RuntimeError where asyncio raises OSError: at the use of a connection that was reset.
 FAILURES = (OSError, RuntimeError, exceptions.RedisError)
 
@@ -138,9 +142,7 @@ class RedisServer:
         """Say what an error of a call means."""
         if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
             return ConfigError(f"{self}: refused: {error}")
-        if isinstance(error, exceptions.ResponseError) and not isinstance(
-            error, exceptions.ReadOnlyError | exceptions.BusyLoadingError
-        ):
+        if isinstance(error, exceptions.ResponseError) and not _passes(error):
             return ConfigError(f"{self}: {error}")
         if isinstance(error, TimeoutError):
             return Unavailable(f"{self}: no answer in {CALL_SECONDS_MAX:g} s")
@@ -495,6 +497,11 @@ class RedisSession:
 
     def _member(self, ticket: Ticket) -> str:
         return f"{'s' if ticket.shared else 'x'}.{self._session}.{ticket.attempt}"
+
+
+def _passes(error: exceptions.ResponseError) -> bool:
+    """Return True if the server may do the same again later, without a change of its configuration."""
+    return isinstance(error, PASSING) or str(error).startswith(PASSING_CODES)
 
 
 def _channel(participant: str) -> str:
