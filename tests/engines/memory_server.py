@@ -13,7 +13,7 @@ from coterie.errors import ConfigError, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.engines.queue.server import Author, Ticket, Told
+    from coterie.engines.queue.server import Author, SessionListener, Ticket
 
 
 class MemoryServer:
@@ -41,7 +41,7 @@ class MemoryServer:
     def __str__(self) -> str:
         return "memory"
 
-    async def open(self, participant: str, told: Told, lease: float) -> MemorySession:
+    async def open(self, participant: str, told: SessionListener, lease: float) -> MemorySession:
         await self.answer()
         session = self.sessions[participant] = MemorySession(self, participant, told, lease)
         told.renewed(system.now())
@@ -92,7 +92,9 @@ class MemoryServer:
 class MemorySession:
     """One session of a client."""
 
-    def __init__(self, server: MemoryServer, name: str, told: Told, lease: float) -> None:
+    def __init__(
+        self, server: MemoryServer, name: str, told: SessionListener, lease: float
+    ) -> None:
         self.server = server
         self.name = name
         self.told = told

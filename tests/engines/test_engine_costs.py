@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie.engines.etcd.channel import Channel
+from coterie.engines.etcd.channel import EtcdChannel
 from coterie.engines.postgresql.session import ServerSession
 from coterie.engines.queue import desk
 from coterie.engines.redis.server import RedisConnection
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The calls of an engine that each send one request to the server.
 CALLS: dict[str, tuple[type, tuple[str, ...]]] = {
-    "etcd": (Channel, ("call",)),
+    "etcd": (EtcdChannel, ("call",)),
     "valkey": (RedisConnection, ("run_script", "publish")),
     "postgresql": (ServerSession, ("run_now", "ask_rows")),
 }

@@ -20,7 +20,7 @@ import msgspec
 
 from coterie import system
 from coterie.engines.etcd import messages as api
-from coterie.engines.etcd.channel import Channel
+from coterie.engines.etcd.channel import EtcdChannel
 from coterie.engines.etcd.watches import Watches, after
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, QueueEntry, ServerNode, SessionLost, inside
@@ -31,8 +31,8 @@ from coterie.system.aio import Tasks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.engines.etcd.messages import Change, KeyValue
-    from coterie.engines.queue.server import Ticket, Told
+    from coterie.engines.etcd.messages import KeyChange, KeyValue
+    from coterie.engines.queue.server import SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 QUEUES = b"coterie/q/"
@@ -72,14 +72,14 @@ class EtcdServer:
         """Name the cluster for people."""
         return f"etcd at {self._url.shown}"
 
-    async def open(self, participant: str, told: Told, lease: float) -> EtcdSession:
+    async def open(self, participant: str, told: SessionListener, lease: float) -> EtcdSession:
         """Begin a session: a lease of etcd.
 
         Each begins with another member: one that is cut off from the others accepts connections,
         too, and would be asked in vain again and again.
         """
         first, addresses = next(self._next), self._url.addresses
-        channel = Channel(self._url._replace(addresses=addresses[first:] + addresses[:first]))
+        channel = EtcdChannel(self._url._replace(addresses=addresses[first:] + addresses[:first]))
         limit = min(CALL_SECONDS_MAX, lease)
         try:
             await channel.open(limit)
@@ -106,7 +106,7 @@ class EtcdServer:
 
 
 async def _node(url: ServerUrl) -> ServerNode:
-    channel = Channel(url)
+    channel = EtcdChannel(url)
     try:
         await channel.open(CALL_SECONDS_MAX)
         status = api.status(await channel.call("Maintenance/Status", b"", CALL_SECONDS_MAX))
@@ -130,7 +130,9 @@ class Created(NamedTuple):
 class EtcdSession:
     """One lease of etcd and the keys that go with it."""
 
-    def __init__(self, channel: Channel, participant: str, told: Told, lease: api.Lease) -> None:
+    def __init__(
+        self, channel: EtcdChannel, participant: str, told: SessionListener, lease: api.Lease
+    ) -> None:
         """Begin with a lease that was granted; `start` keeps it alive."""
         self.lease = float(lease.seconds)
         self._channel = channel
@@ -341,7 +343,7 @@ class EtcdSession:
             for letter in await self._read(*self._mailbox):
                 await self._open(letter.key, letter.value)
 
-    def _receive(self, change: Change) -> None:
+    def _receive(self, change: KeyChange) -> None:
         self._tasks.run(self._open(change.key, change.value))
 
     async def _open(self, key: bytes, letter: bytes) -> None:

@@ -64,7 +64,7 @@ class FileClaim:
         self._lost: asyncio.Future[str] | None = None
         self._loss = ""
         self._on_loss: Callable[[], object] | None = None
-        self._wait: Wait | None = None
+        self._wait: QueuedWait | None = None
 
     @property
     def expires_at(self) -> float:
@@ -177,7 +177,7 @@ class FileClaim:
         if handle.directory is not waiters.directory:
             handle.directory.give(handle)
             handle = self._handle = waiters.directory.handle()
-        wait = self._wait = Wait(
+        wait = self._wait = QueuedWait(
             waiters, waiters.directory.lock_bytes(self.lock), next(waiters.directory.requests)
         )
         if handle.join(wait.lock_bytes, wait.request, shared=self.shared, owner=owner, task=task):
@@ -244,7 +244,7 @@ class FileClaim:
         if granted is not None and not granted.done():
             granted.set_result(token)
 
-    def _watch(self, handle: LockHandle, wait: Wait) -> None:
+    def _watch(self, handle: LockHandle, wait: QueuedWait) -> None:
         """Watch the one before us in the queue; without one, the holder."""
         if wait.waiters.watch(self, handle.predecessor(), wait.lock_bytes):
             wait.pause = FIRST_PAUSE_SECONDS
@@ -253,7 +253,7 @@ class FileClaim:
             wait.timer = self._engine.loop.call_later(wait.pause, self._look_soon, wait)
             wait.pause = min(2 * wait.pause, PAUSE_SECONDS_MAX)
 
-    def _look_soon(self, wait: Wait) -> None:
+    def _look_soon(self, wait: QueuedWait) -> None:
         wait.timer = None
         self.look()
 
@@ -271,7 +271,7 @@ class FileClaim:
             wait.waiters.leave(self, wait.request)
 
 
-class Wait:
+class QueuedWait:
     """The wait of a claim in a queue."""
 
     __slots__ = ("lock_bytes", "pause", "request", "timer", "vacant", "waiters", "watches")

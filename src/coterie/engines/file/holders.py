@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
     from coterie.engines.file.directory.lock_file import LockBytes, LockDirectory
     from coterie.engines.file.directory.program_record import BoardEntry
-    from coterie.engines.file.directory.wait_queue import Waiter
+    from coterie.engines.file.directory.wait_queue import QueuedWaiter
 
 
 def life_to_watch(
-    directory: LockDirectory, before: Waiter | None, lock_bytes: LockBytes
+    directory: LockDirectory, before: QueuedWaiter | None, lock_bytes: LockBytes
 ) -> str | None:
     """Name the life of the one before in the queue, or of the holder; None if there seems to be none."""
     return _holder(directory, lock_bytes) if before is None else f"{before.program:016x}"

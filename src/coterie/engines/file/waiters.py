@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from coterie.engines.file.claim import FileClaim
     from coterie.engines.file.directory.lock_file import LockBytes, LockDirectory
-    from coterie.engines.file.directory.wait_queue import Waiter
+    from coterie.engines.file.directory.wait_queue import QueuedWaiter
 
 LOOK_AGAIN_SECONDS = 1.0
 WATCH_AFTER_SECONDS = 0.02  # most waits are over before
@@ -55,7 +55,7 @@ class Waiters:
         self._requests.pop(request, None)
         self._watched.pop(claim, None)
 
-    def watch(self, claim: FileClaim, before: Waiter | None, lock_bytes: LockBytes) -> bool:
+    def watch(self, claim: FileClaim, before: QueuedWaiter | None, lock_bytes: LockBytes) -> bool:
         """Watch the one before a claim in the queue, or else the holder; False if it has just gone."""
         name = life_to_watch(self.directory, before, lock_bytes)
         if name is None:

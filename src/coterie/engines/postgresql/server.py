@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
 
     from coterie.engines.postgresql.session import ServerSession
-    from coterie.engines.queue.server import ServerNode, Ticket, Told
+    from coterie.engines.queue.server import ServerNode, SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 BEATS_PER_LEASE = 3
@@ -101,7 +101,9 @@ class PostgresqlServer:
         """Name the server for people."""
         return str(self._servers)
 
-    async def open(self, participant: str, told: Told, lease: float) -> PostgresqlSession:
+    async def open(
+        self, participant: str, told: SessionListener, lease: float
+    ) -> PostgresqlSession:
         """Begin a session: the connection for locks that are free, and for mail."""
         main = await open_session(self._servers, _label(participant), lease)
         try:
@@ -124,7 +126,7 @@ class PostgresqlServer:
         return list(await asyncio.gather(*map(describe, each)))
 
 
-class Request:
+class LockRequest:
     """An entry of ours: a lock that is held on the main connection, or asked for on one of its own."""
 
     def __init__(self, session: ServerSession, leaving: Ticket | None = None) -> None:
@@ -139,7 +141,12 @@ class PostgresqlSession:
     """The connections of one process."""
 
     def __init__(
-        self, main: ServerSession, participant: str, told: Told, lease: float, opens_at: float
+        self,
+        main: ServerSession,
+        participant: str,
+        told: SessionListener,
+        lease: float,
+        opens_at: float,
     ) -> None:
         """Begin with a connection; before `opens_at` leases of a former run may not be over."""
         self.lease = lease
@@ -150,7 +157,7 @@ class PostgresqlSession:
         self._told_at = -math.inf  # from when on the lease counts, as was told last
         self._opens_at = opens_at
         self._lost = ""
-        self._requests: dict[Ticket, Request] = {}
+        self._requests: dict[Ticket, LockRequest] = {}
         self._on_main: set[int] = set()  # keys; a session can take a lock twice that it has
         self._spare: list[ServerSession] = []
         self._sessions: dict[ServerSession, None] = {main: None}
@@ -241,7 +248,7 @@ class PostgresqlSession:
         self._check()
         left = self._requests.pop(leaving, None) if leaving is not None else None
         if left is not None and left.session is not self._main:
-            self._requests[ticket] = Request(left.session, leaving)
+            self._requests[ticket] = LockRequest(left.session, leaving)
             return None
         if left is not None or (
             ticket.lock not in self._contended and system.now() >= self._opens_at
@@ -249,7 +256,7 @@ class PostgresqlSession:
             number = await self._try(ticket, leaving if left is not None else None)
             if number is not None:
                 return number
-        self._requests[ticket] = Request(await self._take_spare())
+        self._requests[ticket] = LockRequest(await self._take_spare())
         return None
 
     async def _try(self, ticket: Ticket, leaving: Ticket | None) -> int | None:
@@ -281,7 +288,7 @@ class PostgresqlSession:
             if number is None:
                 return None
             self._on_main.add(key)
-            self._requests[ticket] = Request(main)
+            self._requests[ticket] = LockRequest(main)
             self._requests[ticket].holds = True
             return int(number)
 
@@ -302,7 +309,7 @@ class PostgresqlSession:
         finally:
             request.task = None
 
-    async def _obtain(self, ticket: Ticket, request: Request) -> int:
+    async def _obtain(self, ticket: Ticket, request: LockRequest) -> int:
         session, leaving = request.session, request.leaving
         query = statements.take(
             shared=ticket.shared,

@@ -37,7 +37,7 @@ from coterie.system.alarm import Alarm
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from coterie.engines.queue.server import Server, Session
+    from coterie.engines.queue.server import QueueSession, Server
     from coterie.locks.leases.group import LeaseGroup
 
 CLOCK_RATE_ERROR = 0.05  # of a lease, which the clocks of client and server may differ by
@@ -61,7 +61,7 @@ logger = logging.getLogger("coterie.engines")
 AnswerT = TypeVar("AnswerT")
 
 
-class State(enum.Enum):
+class BidState(enum.Enum):
     """What has become of a bid."""
 
     ASKED = "asked"
@@ -70,7 +70,7 @@ class State(enum.Enum):
     LOST = "lost"
 
 
-class Bid:
+class QueueBid:
     """A request of this process for a lock, from the asking to its end."""
 
     __slots__ = (
@@ -89,8 +89,8 @@ class Bid:
     def __init__(self, ticket: Ticket) -> None:
         """Begin to ask."""
         self.ticket = ticket
-        self.state = State.ASKED
-        self.session: Session | None = None  # in which it has joined
+        self.state = BidState.ASKED
+        self.session: QueueSession | None = None  # in which it has joined
         self.number = 0
         self.times = 0  # that the lock was taken again since it was granted
         self.wanted = False
@@ -149,14 +149,14 @@ class Desk:
         self.lease = lease
         self.mail = mail
         self.stock = self
-        self.bids: dict[str, Bid] = {}
+        self.bids: dict[str, QueueBid] = {}
         self.cached: dict[str, None] = {}
         self._announced: dict[
-            str, Bid
+            str, QueueBid
         ] = {}  # entries of claims that wait for our own sharing to end
-        self._offers: dict[str, Bid] = {}  # given back, but the server has not been told yet
+        self._offers: dict[str, QueueBid] = {}  # given back, but the server has not been told yet
         self.sound_until = -math.inf
-        self.session: Session | None = None
+        self.session: QueueSession | None = None
         self._ear: Ear | None = None  # that hears what the present session says
         self._server = server
         self._process = process
@@ -242,14 +242,14 @@ class Desk:
             "%s: the session is lost: %s", self._server, reason, extra={"event": "session-lost"}
         )
         for lock, bid in list(self.bids.items()):
-            if bid.state is State.KEPT:
+            if bid.state is BidState.KEPT:
                 self._forget(lock)
-            elif bid.state is State.HELD:
-                bid.state = State.LOST
+            elif bid.state is BidState.HELD:
+                bid.state = BidState.LOST
                 self._group.lose(lock, bid.token, reason)
         self._tasks.run(self._begin_again(session))
 
-    async def _begin_again(self, former: Session) -> None:
+    async def _begin_again(self, former: QueueSession) -> None:
         await _end(former)
         await self._open_at_last()
 
@@ -300,7 +300,7 @@ class Desk:
         else:
             self._tasks.run(self._leave(bid))
 
-    def _offer(self, bid: Bid, turns: int) -> None:
+    def _offer(self, bid: QueueBid, turns: int) -> None:
         """Let a request that comes within so many turns leave the ticket in the message by which it joins."""
         lock = bid.ticket.lock
         if self._offers.get(lock) is not bid or self._closed:
@@ -319,7 +319,7 @@ class Desk:
         """Put an entry into the queue that wants the lock alone, behind our own that shares it."""
         announced = self._announced.get(lock)
         if writer and announced is None:
-            announced = self._announced[lock] = Bid(Ticket(lock, False, next(self._attempts)))
+            announced = self._announced[lock] = QueueBid(Ticket(lock, False, next(self._attempts)))
             self._tasks.run(self._obtain(announced, None))
         elif not writer and announced is not None:
             del self._announced[lock]
@@ -329,28 +329,28 @@ class Desk:
         """Give up waiting. A join that is under way is not cancelled: it leaves when it has ended."""
         self._give_up(self._forget(lock))
 
-    def _give_up(self, bid: Bid) -> None:
+    def _give_up(self, bid: QueueBid) -> None:
         bid.given_up = True
         if bid.waiting is not None:
             bid.waiting.cancel()
 
-    def _ask(self, lock: str, *, shared: bool, writer: int, leaving: Bid | None) -> None:
+    def _ask(self, lock: str, *, shared: bool, writer: int, leaving: QueueBid | None) -> None:
         if not shared and lock in self._announced:
             # It stands in the queue already, and cannot be inside before our entry that shares leaves.
             self.bids[lock] = self._announced.pop(lock)
             if leaving is not None:
                 self._tasks.run(self._leave(leaving))
             return
-        bid = self.bids[lock] = Bid(Ticket(lock, shared, next(self._attempts)))
+        bid = self.bids[lock] = QueueBid(Ticket(lock, shared, next(self._attempts)))
         self._tasks.run(self._obtain(bid, leaving))
         if shared:
             self.announce(lock, writer)
 
-    def _forget(self, lock: str) -> Bid:
+    def _forget(self, lock: str) -> QueueBid:
         self.cached.pop(lock, None)
         return self.bids.pop(lock)
 
-    async def _obtain(self, bid: Bid, leaving: Bid | None) -> None:
+    async def _obtain(self, bid: QueueBid, leaving: QueueBid | None) -> None:
         """Stand in the queue until we are inside, over as many sessions as that takes."""
         author = Author(self.name, self._process, system.wall())
         while not self._is_over(bid):
@@ -394,10 +394,10 @@ class Desk:
             await self._leave(leaving)
         await self._leave(bid)
 
-    def _is_over(self, bid: Bid) -> bool:
+    def _is_over(self, bid: QueueBid) -> bool:
         return bid.given_up or self._closed
 
-    async def _present(self, bid: Bid) -> Session:
+    async def _present(self, bid: QueueBid) -> QueueSession:
         """Wait for a session, in which the bid has an entry of its own."""
         while self.session is None:
             await self._ready.wait()
@@ -407,19 +407,19 @@ class Desk:
             bid.ticket = bid.ticket._replace(attempt=next(self._attempts))
         return self.session
 
-    async def _step_back(self, bid: Bid) -> None:
+    async def _step_back(self, bid: QueueBid) -> None:
         """Let our own sharing, behind which the bid was to wait, have its place in the queue."""
         await self._leave(bid)
         bid.session = None
         await asyncio.sleep(RETRY_SECONDS[0])
 
-    def _refuse(self, bid: Bid, error: CoterieError) -> None:
+    def _refuse(self, bid: QueueBid, error: CoterieError) -> None:
         """Let the claims fail that a bid was for, unless it was given up."""
         lock = bid.ticket.lock
         if bid in (self.bids.get(lock), self._announced.get(lock)):
             self._group.refuse(lock, error)
 
-    async def _wait(self, session: Session, bid: Bid) -> int | None:
+    async def _wait(self, session: QueueSession, bid: QueueBid) -> int | None:
         """Wait until it is our turn; None if the wait was given up."""
         bid.waiting = asyncio.ensure_future(session.wait(bid.ticket))
         delay = KNOCK_LATE_SECONDS if self._was_wanted(bid.ticket.lock) else KNOCK_SECONDS
@@ -438,7 +438,7 @@ class Desk:
                 bid.knock.cancel()
             bid.knock = bid.waiting = None
 
-    def _plan_knock(self, session: Session, bid: Bid, delay: float) -> None:
+    def _plan_knock(self, session: QueueSession, bid: QueueBid, delay: float) -> None:
         """Knock after a while, and again and again, for mail may be lost."""
 
         def knock() -> None:
@@ -447,7 +447,7 @@ class Desk:
 
         bid.knock = asyncio.get_running_loop().call_later(delay, knock)
 
-    async def _knock(self, session: Session, lock: str) -> None:
+    async def _knock(self, session: QueueSession, lock: str) -> None:
         """Tell the processes inside that another one waits, if we are the next.
 
         Behind others it is not for us to tell: each of them had to wait, so it takes the lock for
@@ -462,7 +462,7 @@ class Desk:
                 if entry.inside and entry.author.participant != self.name:
                     await session.send(entry.author.participant, encode(Knock(lock)))
 
-    async def _leave(self, bid: Bid) -> None:
+    async def _leave(self, bid: QueueBid) -> None:
         """Remove an entry from the server, unless it goes with its session."""
         lock = bid.ticket.lock
         gone = self._leaves[lock] = asyncio.get_running_loop().create_future()
@@ -473,7 +473,7 @@ class Desk:
             if self._leaves.get(lock) is gone:
                 del self._leaves[lock]
 
-    async def _remove(self, bid: Bid) -> None:
+    async def _remove(self, bid: QueueBid) -> None:
         while bid.session is not None and bid.session is self.session and not self._closed:
             try:
                 async with self._calls:
@@ -486,8 +486,8 @@ class Desk:
             else:
                 return
 
-    def _enter(self, bid: Bid, number: int) -> None:
-        bid.state = State.HELD
+    def _enter(self, bid: QueueBid, number: int) -> None:
+        bid.state = BidState.HELD
         bid.number = number
         bid.wanted = bid.wanted or self._was_wanted(bid.ticket.lock)
         self._group.acquired(bid.ticket.lock, bid.token)
@@ -498,7 +498,7 @@ class Desk:
         if bid is not None:
             self._note_wanted(lock)
             bid.wanted = True
-            if bid.state is State.KEPT:
+            if bid.state is BidState.KEPT:
                 self.release(lock)
 
     def _note_wanted(self, lock: str) -> None:
@@ -519,12 +519,12 @@ class Desk:
         bid = self.bids.get(lock)
         if (
             bid is None
-            or bid.state is not State.KEPT
+            or bid.state is not BidState.KEPT
             or not self._begin_next(bid, now, shared=shared)
         ):
             return 0
         del self.cached[lock]
-        bid.state = State.HELD
+        bid.state = BidState.HELD
         return bid.token
 
     def try_pass_on(self, lock: str, now: float, *, shared: bool) -> int:
@@ -532,13 +532,13 @@ class Desk:
         bid = self.bids.get(lock)
         if (
             bid is None
-            or bid.state is not State.HELD
+            or bid.state is not BidState.HELD
             or not self._begin_next(bid, now, shared=shared)
         ):
             return 0
         return bid.token
 
-    def _begin_next(self, bid: Bid, now: float, *, shared: bool) -> bool:
+    def _begin_next(self, bid: QueueBid, now: float, *, shared: bool) -> bool:
         """Use up a token of the same entry, if one is left and the hold is in force."""
         if bid.ticket.shared is not shared or bid.times + 1 == TIMES_MAX or now >= self.sound_until:
             return False
@@ -549,9 +549,9 @@ class Desk:
         """Keep a lock that is not used any more; return False if it has to go back."""
         bid = self.bids[lock]
         is_known = self._note_use(lock)
-        if bid.state is not State.HELD or bid.wanted or not is_known or now >= self.sound_until:
+        if bid.state is not BidState.HELD or bid.wanted or not is_known or now >= self.sound_until:
             return False
-        bid.state = State.KEPT
+        bid.state = BidState.KEPT
         bid.used_at = now
         self.cached[lock] = None
         if self._sweep is None:
@@ -590,7 +590,7 @@ class Desk:
     def remaining(self, lock: str, now: float) -> float:
         """Return for how many seconds the hold is in force."""
         bid = self.bids.get(lock)
-        if bid is None or bid.state is not State.HELD:
+        if bid is None or bid.state is not BidState.HELD:
             return 0.0
         return max(0.0, self.sound_until - now)
 
@@ -627,7 +627,7 @@ async def answer_of(call: Awaitable[AnswerT]) -> AnswerT:
         raise SessionLost("it was closed") from None
 
 
-async def _end(session: Session) -> None:
+async def _end(session: QueueSession) -> None:
     """End a session in bounded time, whatever the server says to it."""
     with contextlib.suppress(TimeoutError, SessionLost, CoterieError):
         async with asyncio.timeout(GOODBYE_SECONDS_MAX):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from coterie.engines.queue.server import QueueEntry, Server, Session
+    from coterie.engines.queue.server import QueueEntry, QueueSession, Server
     from coterie.locks.deadlocks.reports import Hold
     from coterie.locks.leases.group import LeasedClaim
     from coterie.locks.leases.owner_query import OwnerQuery
@@ -302,7 +302,7 @@ async def _close_all(desks: Sequence[Desk], tasks: Sequence[asyncio.Task[None]])
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _deliver(session: Session, participant: str, letter: bytes) -> None:
+async def _deliver(session: QueueSession, participant: str, letter: bytes) -> None:
     with contextlib.suppress(SessionLost, CoterieError):
         await session.send(participant, letter)
 

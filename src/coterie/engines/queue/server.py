@@ -65,7 +65,7 @@ class ServerNode(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-class Told(Protocol):
+class SessionListener(Protocol):
     """What a session tells its user; each is called in the event loop that opened it."""
 
     def renewed(self, sent_at: float) -> None:
@@ -78,7 +78,7 @@ class Told(Protocol):
         """Take a letter of another process."""
 
 
-class Session(Protocol):
+class QueueSession(Protocol):
     """One session with the server, from its beginning to its loss or end."""
 
     @property
@@ -116,7 +116,7 @@ class Server(Protocol):
     def __str__(self) -> str:
         """Name the server and its address for people, without passwords."""
 
-    async def open(self, participant: str, told: Told, lease: float) -> Session:
+    async def open(self, participant: str, told: SessionListener, lease: float) -> QueueSession:
         """Begin a session under that name; raises `Unavailable` or `ConfigError`.
 
         `told.renewed` has been called once when it returns.

@@ -25,7 +25,7 @@ from coterie.system.aio import Tasks
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from coterie.engines.queue.server import Ticket, Told
+    from coterie.engines.queue.server import SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 VERSION_MIN = (6, 2)
@@ -79,7 +79,7 @@ class RedisServer:
         """Name the server for people."""
         return f"{self._url.scheme} at {self._url.shown}"
 
-    async def open(self, participant: str, told: Told, lease: float) -> RedisSession:
+    async def open(self, participant: str, told: SessionListener, lease: float) -> RedisSession:
         """Begin a session, if the server is one that can keep locks."""
         connection = RedisConnection(self)
         try:
@@ -256,7 +256,7 @@ class RedisConnection:
                 raise
 
 
-class Entered:
+class RedisEntry:
     """An entry of ours: whether there is news, and when to look without any."""
 
     def __init__(self) -> None:
@@ -269,7 +269,7 @@ class RedisSession:
     """One session, with its entries in queues."""
 
     def __init__(
-        self, connection: RedisConnection, participant: str, told: Told, lease: float
+        self, connection: RedisConnection, participant: str, told: SessionListener, lease: float
     ) -> None:
         """Begin on a connection that is connected; `start` announces the session."""
         self.lease = lease
@@ -279,7 +279,7 @@ class RedisSession:
         self._session = system.secret(8).hex()
         self._run_id = connection.run
         self._lost = ""
-        self._tickets: dict[Ticket, Entered] = {}
+        self._tickets: dict[Ticket, RedisEntry] = {}
         self._ready = asyncio.Event()
         self._trouble = "no answer"  # with the channel
         self._connecting = asyncio.Lock()
@@ -359,7 +359,7 @@ class RedisSession:
 
     async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
         """Enter the queue."""
-        entry = self._tickets[ticket] = Entered()
+        entry = self._tickets[ticket] = RedisEntry()
         number, entry.patience = await self._call(
             scripts.JOIN,
             ticket.lock,

@@ -21,14 +21,14 @@ from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import QueueEntry, SessionLost, inside
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.zookeeper import names
-from coterie.engines.zookeeper.connection import Connection, ask_node
+from coterie.engines.zookeeper.connection import ZooKeeperConnection, ask_node
 from coterie.errors import CoterieError, Unavailable
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.engines.queue.server import Author, ServerNode, Ticket, Told
+    from coterie.engines.queue.server import Author, ServerNode, SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 LEASE_SECONDS_MIN = 1.0  # the server may not grant less than 2 of its ticks, 4 s if not configured
@@ -62,7 +62,7 @@ class ZooKeeperServer:
         """Name the ensemble for people."""
         return f"zookeeper at {self._url.shown}"
 
-    async def open(self, participant: str, told: Told, lease: float) -> ZooKeeperSession:
+    async def open(self, participant: str, told: SessionListener, lease: float) -> ZooKeeperSession:
         """Begin a session of ZooKeeper."""
         session = ZooKeeperSession(self._url, participant, told, lease)
         try:
@@ -91,10 +91,12 @@ class Own(NamedTuple):
 class ZooKeeperSession:
     """One session of ZooKeeper and the nodes that go with it."""
 
-    def __init__(self, url: ServerUrl, participant: str, told: Told, lease: float) -> None:
+    def __init__(
+        self, url: ServerUrl, participant: str, told: SessionListener, lease: float
+    ) -> None:
         """Prepare; `start` begins it."""
         self.lease = lease  # as the server grants it, after `start`
-        self._connection = Connection(url, lease, self._end)
+        self._connection = ZooKeeperConnection(url, lease, self._end)
         self._name = participant
         self._told = told
         path = f"/{url.path}/coterie" if url.path else "/coterie"

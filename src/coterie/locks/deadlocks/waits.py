@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from coterie.locks.lock import Owner
 
 
-class Waiter:
+class WaitingOwner:
     """An owner that waits, as long as one of its claims does."""
 
     __slots__ = ("age", "claims", "since", "wait")
@@ -91,7 +91,7 @@ class Waits:
         self._on_block = on_block
         self._on_change = on_change
         self.registered: set[Claim] = set()  # that wait
-        self._waiters: dict[Owner, Waiter] = {}
+        self._waiters: dict[Owner, WaitingOwner] = {}
         self._attempts: dict[Owner, int] = {}  # made beside each other; 1 where nothing is said
         self._numbers: weakref.WeakKeyDictionary[Owner, int] = weakref.WeakKeyDictionary()
         self._count = itertools.count(1)
@@ -119,7 +119,7 @@ class Waits:
             # Not where one of several will do: another attempt may get a lock meanwhile.
             if owner not in self._attempts and not self._is_in_the_way(owner):
                 return
-            waiter = self._waiters[owner] = Waiter(self.clock())
+            waiter = self._waiters[owner] = WaitingOwner(self.clock())
         self._change(owner, waiter)
         waiter.claims[claim] = claim.awaits
         self.registered.add(claim)
@@ -210,7 +210,7 @@ class Waits:
 
     # Rules
 
-    def _change(self, owner: Owner, waiter: Waiter) -> None:
+    def _change(self, owner: Owner, waiter: WaitingOwner) -> None:
         """End the wait that was described, if any: with another set of claims it is another wait."""
         if waiter.wait is not None:
             waiter.wait = None

@@ -55,8 +55,14 @@ from coterie.engines.file.directory.program_record import (
     programs,
     read_board,
 )
-from coterie.engines.file.directory.tokens import Cell, Tokens
-from coterie.engines.file.directory.wait_queue import RECORD, Waiter, WaitQueue, first_in, remove
+from coterie.engines.file.directory.tokens import TokenCell, TokenSource
+from coterie.engines.file.directory.wait_queue import (
+    RECORD,
+    QueuedWaiter,
+    WaitQueue,
+    first_in,
+    remove,
+)
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Directory, Folder
@@ -103,7 +109,7 @@ class LockBytes:
         digest = int.from_bytes(hashlib.blake2b(self.text, digest_size=8).digest(), "big")
         self.offset = LOCKS_OFFSET + 2 * (digest & ((1 << LOCKS_BITS) - 1))
         self.queue = f"{digest & ((1 << LOCKS_BITS) - 1):016x}"
-        self.cell = Cell(digest)
+        self.cell = TokenCell(digest)
         self.alone = byte_lock.request(byte_lock.ALONE, self.offset)
         self.shared = byte_lock.request(byte_lock.SHARED, self.offset)
         self.free = byte_lock.request(byte_lock.FREE, self.offset)
@@ -150,7 +156,7 @@ class LockDirectory:
                 self.descriptor = open_lock_file(folder, self._path)  # locks nothing that lasts
                 self._descriptors.append(self.descriptor)
                 self._inode, self._device = _identity(self.descriptor)
-                self.tokens = Tokens(self.descriptor, folder, self._path)
+                self.tokens = TokenSource(self.descriptor, folder, self._path)
                 self.queues = self._keep(folder.enter(LINES, make=True))
                 self.boards = self._keep(folder.enter(BOARDS, make=True))
                 # Before the board: a board without a living pipe is swept away by others.
@@ -473,7 +479,7 @@ class LockHandle:
         """Where it stands in a queue, if it waits."""
         return None if self._queue is None else self._queue.position
 
-    def predecessor(self) -> Waiter | None:
+    def predecessor(self) -> QueuedWaiter | None:
         """Return the one before us in the queue; None if there is none."""
         return None if self._queue is None else self._queue.predecessor()
 
@@ -597,7 +603,7 @@ class LockHandle:
         if after is not None:
             self.directory.bells.ring(*after)
 
-    def _first_waiter(self, lock_bytes: LockBytes) -> Waiter | None:
+    def _first_waiter(self, lock_bytes: LockBytes) -> QueuedWaiter | None:
         """Return the first in the queue of a lock in which we do not stand, if any waits."""
         queue = self._queue
         first = queue.first() if queue is not None and queue.name == lock_bytes.queue else None

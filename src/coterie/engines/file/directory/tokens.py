@@ -51,7 +51,7 @@ STUCK_AFTER_SECONDS = 10.0
 PAUSE_SECONDS = 0.001
 
 
-class Tokens:
+class TokenSource:
     """The tokens of one open file `words`; any thread may draw."""
 
     def __init__(self, descriptor: int, folder: Folder, path: str) -> None:
@@ -70,7 +70,7 @@ class Tokens:
             byte_lock.attempt(descriptor, _UNLOCK_HEADER)
 
     def draw(
-        self, descriptor: int, cell: Cell, program: int, lock: int, *, ahead: bool = False
+        self, descriptor: int, cell: TokenCell, program: int, lock: int, *, ahead: bool = False
     ) -> int | None:
         """Draw the next token of a cell; None if another process is at it for too long.
 
@@ -153,7 +153,7 @@ class Tokens:
         return max(ends, default=time.time_ns() // 1000)
 
 
-class Cell:
+class TokenCell:
     """Where the tokens of a lock are, and those that are drawn ahead for it.
 
     Only the one that holds the lock alone draws ahead, so no two threads do at the same time.
@@ -199,7 +199,7 @@ class Cell:
         return token, program, lock
 
 
-def _insist(descriptor: int, cell: Cell) -> bool:
+def _insist(descriptor: int, cell: TokenCell) -> bool:
     """Try again for a short time to lock a cell."""
     for _ in range(SPINS):
         os.sched_yield()

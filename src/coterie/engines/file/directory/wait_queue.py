@@ -44,7 +44,7 @@ PAUSE_SECONDS = 0.001
 FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
-class Waiter(NamedTuple):
+class QueuedWaiter(NamedTuple):
     """What the record at a place says."""
 
     program: int
@@ -115,7 +115,7 @@ class WaitQueue:
         if self.position is not None and self.position > margin:
             _punch_hole(self._descriptor, self.position - margin)
 
-    def predecessor(self) -> Waiter | None:
+    def predecessor(self) -> QueuedWaiter | None:
         """Return the nearest waiter before us, of either mode; None if there is none."""
         if self.position is None:
             return None
@@ -129,7 +129,7 @@ class WaitQueue:
             nearest = found
         return _read(self._descriptor, nearest)
 
-    def first(self, likely: int | None = None) -> Waiter | None:
+    def first(self, likely: int | None = None) -> QueuedWaiter | None:
         """Return the first waiter, if there is one.
 
         One at the `likely` place is taken for the first without asking again whether any is before it.
@@ -141,12 +141,12 @@ class WaitQueue:
             return _read(self._descriptor, found)
         return first_waiter(self._descriptor, 0)
 
-    def obstacle(self) -> Waiter | None:
+    def obstacle(self) -> QueuedWaiter | None:
         """Return one before us that we do not share with, if there is any."""
         found = byte_lock.obstacle(self._descriptor, self._kind, 0, self.position or 0)
         return None if found is None else _read(self._descriptor, found)
 
-    def leave(self, *, look_back: bool = True) -> Waiter | None:
+    def leave(self, *, look_back: bool = True) -> QueuedWaiter | None:
         """Leave our place; return the first waiter after us unless told not to `look_back`.
 
         Safe to do twice.
@@ -177,7 +177,7 @@ class WaitQueue:
         return byte_lock.obstacle(self._descriptor, byte_lock.ALONE, low, self.position)
 
 
-def first_in(queues: Folder, name: str) -> Waiter | None:
+def first_in(queues: Folder, name: str) -> QueuedWaiter | None:
     """Return the first waiter in the queue of that name, if there is one."""
     try:
         descriptor = os.open(name, READ_QUEUE, dir_fd=queues.descriptor)
@@ -189,7 +189,7 @@ def first_in(queues: Folder, name: str) -> Waiter | None:
         os.close(descriptor)
 
 
-def first_waiter(descriptor: int, start: int) -> Waiter | None:
+def first_waiter(descriptor: int, start: int) -> QueuedWaiter | None:
     """Return the first waiter of an open queue at or after an offset, if there is one."""
     first = byte_lock.obstacle(descriptor, byte_lock.ALONE, start, None)
     if first is None:
@@ -213,9 +213,9 @@ def remove(queues: Folder, name: str) -> None:
             os.close(descriptor)
 
 
-def _read(descriptor: int, position: int) -> Waiter | None:
+def _read(descriptor: int, position: int) -> QueuedWaiter | None:
     content = os.pread(descriptor, RECORD.size, position)
-    return Waiter(*RECORD.unpack(content)) if len(content) == RECORD.size else None
+    return QueuedWaiter(*RECORD.unpack(content)) if len(content) == RECORD.size else None
 
 
 def _open(queues: Folder, name: str) -> int:
