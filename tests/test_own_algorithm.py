@@ -23,8 +23,8 @@ from coterie.catalogue.loader import installed, read
 from coterie.cli import run
 from coterie.errors import UsageError
 from coterie.lab.play.laboratory import Laboratory
-from coterie.lab.play.questions import Position, Question
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.questions import Question
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.scenario import perform
 from coterie.lab.scenario.replay import replay
 from coterie.lab.simulate import Plan
@@ -457,8 +457,9 @@ def test_a_module_is_found_by_a_worker_as_well(
 def test_an_address_plays_what_was_loaded_and_nothing_else() -> None:
     load(NAIVE)
     laboratory = Laboratory()
-    assert isinstance(laboratory.play(Question(f"{NAIVE} 3", ["acquire 1"])), Position)
-    assert not isinstance(laboratory.play(Question(f"{NAIVE}X 3", ["acquire 1"])), Position)
+    laboratory.play_whole(Question(f"{NAIVE} 3", ["acquire 1"]))
+    with pytest.raises(Refusal):
+        laboratory.play(Question(f"{NAIVE}X 3", ["acquire 1"]))
     entry = next(each for each in laboratory.catalogue() if each.name == NAIVE)
     assert entry.calls == ["acquire", "release"]
 
@@ -468,9 +469,9 @@ def test_the_laboratory_refuses_a_state_that_cannot_be_saved(name: str, tmp_path
     file = tmp_path / "own.py"
     file.write_text(MISTAKES[name].source)
     load(str(file))
-    fates = Laboratory().fates(Question(f"{file} 2", ["acquire 1"]))
-    assert isinstance(fates, Refusal)
-    assert MISTAKES[name].words in fates.error
+    with pytest.raises(UsageError) as refused:
+        Laboratory().fates(Question(f"{file} 2", ["acquire 1"]))
+    assert MISTAKES[name].words in str(refused.value)
 
 
 def test_help_has_the_options_of_the_command_first_and_then_those_of_each_algorithm() -> None:

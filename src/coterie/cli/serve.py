@@ -24,7 +24,7 @@ from coterie.cluster.node import Node
 from coterie.cluster.runtime import descriptors
 from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.url import make_visit
-from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.errors import ConfigError, CoterieError, UsageError
 from coterie.system.aio import new_event_loop
 
 if TYPE_CHECKING:
@@ -265,9 +265,9 @@ async def _serve(
     until_eof: bool,
 ) -> None:
     over = asyncio.Event()
-    failures: list[Unavailable] = []
+    failures: list[CoterieError] = []
 
-    def fail(failure: Unavailable) -> None:
+    def fail(failure: CoterieError) -> None:
         failures.append(failure)
         over.set()
 
@@ -291,7 +291,7 @@ async def _serve(
 
 
 def _node(
-    config: Config, name: str, fail: Callable[[Unavailable], None], *, new_cluster: bool
+    config: Config, name: str, fail: Callable[[CoterieError], None], *, new_cluster: bool
 ) -> Node | Classic:
     if config.membership.algorithm is not None:
         return Classic(config, name, Program(failure=fail))

@@ -45,7 +45,9 @@ def change_options(command: Command) -> Command:
                 "--dry-run", is_flag=True, help="Check and show the steps, change nothing."
             ),
             click.option(
-                "--yes", is_flag=True, help="Also if fewer failures are borne afterwards."
+                "--yes",
+                is_flag=True,
+                help="Also if fewer failures are borne afterwards, or the lease is longer than an hour.",
             ),
             click.option(
                 "--timeout",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coterie.cluster.client.access import Visit
 
 POLL_SECONDS = 0.2
+LEASE_SECONDS_MAX = 3600.0  # without consent
 QUIET_SECONDS = 3.0  # before a missing quorum is mentioned
 UNKNOWN = "nothing is decided as far as it is known: look with coterie cluster status"
 
@@ -178,12 +179,24 @@ def _borne(failures: int) -> str:
 def _check(terms: Terms, standing: Standing, intended: Plan, *, agreed: Plan | None = None) -> None:
     """Refuse what would stop half-way, and what makes the cluster weaker without consent."""
     check_end(standing, intended)
+    _check_lease(terms, standing, intended)
     agreed = agreed or intended
     if agreed.after < agreed.before and not terms.yes:
         raise UsageError(
             f"afterwards the cluster bears {_failures(agreed.after)} where it bears {agreed.before}"
             " now: add --yes if that is meant"
         )
+
+
+def _check_lease(terms: Terms, standing: Standing, intended: Plan) -> None:
+    """Refuse a lease that is likely a typing error: after a start, nodes give no votes for so long."""
+    part, present = intended.goal.part, standing.configuration.settings.lease
+    if part is None or terms.yes or part.settings.lease <= max(present, LEASE_SECONDS_MAX):
+        return
+    raise UsageError(
+        f"a lease of {part.settings.lease:g} s keeps a lock for so long after its holder is gone, and"
+        " nodes give no votes for so long after a start: add --yes if that is meant"
+    )
 
 
 def _failures(count: int) -> str:

@@ -31,7 +31,7 @@ from coterie.cluster.membership.membership import (
 )
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
+from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.link import Link
 from coterie.cluster.wire.voter_frames import decode_from_voter
 from coterie.errors import ChangeConflict, ProtocolError
@@ -145,7 +145,7 @@ class Change:
         self._membership = membership
         self._security = security
         operator = security.operator_bytes()
-        self._credentials = Credentials(membership.cluster, "", operator=operator)
+        self._credentials = membership.stranger(operator=operator)
         self._stepped = stepped
         self._identity = new_identity(name)
         self._links: dict[ProcessId, Link] = {}

@@ -16,7 +16,6 @@ from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change.survey import FAULTS
 from coterie.cluster.membership.membership import parse_address
 from coterie.cluster.wire.complaints import legible
-from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import Reach, Reached
@@ -33,7 +32,7 @@ async def identify(newcomer: Newcomer, standing: Standing) -> Newcomer:
     name, address = check_plain_name(newcomer.name, of="node"), newcomer.address
     security = standing.security
     operator = security.operator_bytes()  # it has to take orders, too
-    credentials = Credentials(standing.membership.cluster, "", operator=operator)
+    credentials = standing.membership.stranger(operator=operator)
     try:
         async with consult(
             parse_address(address), credentials, security.client_context(), name, role="operator"
@@ -57,7 +56,7 @@ async def identify(newcomer: Newcomer, standing: Standing) -> Newcomer:
 async def _takes_questions(newcomer: Newcomer, standing: Standing) -> bool:
     """Return whether a node that takes no orders answers nevertheless."""
     security = standing.security
-    credentials = Credentials(standing.membership.cluster, "", security.secret_bytes())
+    credentials = standing.membership.stranger(security.secret_bytes())
     address, tls = parse_address(newcomer.address), security.client_context()
     try:
         await ask_condition(newcomer.name, address, credentials, tls)

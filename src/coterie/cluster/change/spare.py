@@ -79,6 +79,11 @@ async def _membership(place: Place, visit: Visit, storage: Storage) -> Membershi
         )
         return known
     _check(learnt)
+    if known is not None and known.configuration.is_foreign(learnt.configuration):
+        raise ConfigError(
+            f"{place.data} is the data directory of a spare of another installation of cluster"
+            f" {learnt.cluster!r}: join with an empty directory"
+        )
     replace(path, msgspec.msgpack.encode(learnt))
     return learnt
 

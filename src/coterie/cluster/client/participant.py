@@ -22,7 +22,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 )
 from coterie.algorithms.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
 from coterie.cluster.membership.abstention import no_votes
-from coterie.cluster.membership.membership import check_decided, objection_to_meaning
+from coterie.cluster.membership.membership import check_heard
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.wire.connection import at_end_of_turn
@@ -374,10 +374,10 @@ class ParticipantHost:
                 if not is_left and sessions.uplink(voter).grace and voter not in self._abstentions:
                     self.ask_why([voter])
             case NewConfiguration(configuration):
-                _check(configuration)
+                check_heard(configuration, self.membership.configuration)
                 self._await_voters(configuration)
             case Stale(configuration):
-                _check(configuration)
+                check_heard(configuration, self.membership.configuration)
                 self._receive_about_configurations(voter, frame)
             case Behind():
                 self._receive_about_configurations(voter, frame)
@@ -505,14 +505,6 @@ class ParticipantHost:
                 self.lines[voter].insist_on(membership.disk(voter))
             if is_new:
                 self.lines[voter].start()
-
-
-def _check(configuration: Configuration) -> None:
-    """Raise `ProtocolError` if no voter can have sent this, or we cannot go by it."""
-    check_decided(configuration)
-    reason = objection_to_meaning(configuration)
-    if reason:
-        raise ProtocolError(reason)
 
 
 class InsideLine:

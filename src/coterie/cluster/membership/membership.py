@@ -122,8 +122,22 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
         `operator` is the secret of operators, where they may be at either end.
         """
         decided = self.decided
-        number, protocol = (decided.number, decided.protocol) if decided else (0, OLDEST_PROTOCOL)
-        return Credentials(self.cluster, self.digest, secret, number, protocol, operator)
+        if decided is None:
+            return Credentials(self.cluster, self.digest, secret, operator=operator)
+        return Credentials(
+            self.cluster,
+            self.digest,
+            secret,
+            decided.number,
+            decided.protocol,
+            operator,
+            decided.cluster_identity,
+        )
+
+    def stranger(self, secret: bytes = b"", operator: bytes = b"") -> Credentials:
+        """Return what a caller shows that may know another configuration than the node."""
+        identity = self.configuration.cluster_identity
+        return Credentials(self.cluster, "", secret, operator=operator, identity=identity)
 
     def after(self, configuration: Configuration) -> Membership:
         """Return the same cluster with a configuration that was decided."""
@@ -198,6 +212,21 @@ def check_decided(configuration: Configuration) -> None:
             parse_address(member.address)
     except ConfigError as error:
         raise ProtocolError(f"its configuration makes no sense: {error}") from None
+
+
+def check_heard(configuration: Configuration, known: Configuration) -> None:
+    """Raise `ProtocolError` if nothing may follow from a configuration that another process names.
+
+    It makes no sense, means more than this version understands, or is not of our installation.
+    """
+    check_decided(configuration)
+    reason = objection_to_meaning(configuration)
+    if reason:
+        raise ProtocolError(reason)
+    if known.is_foreign(configuration):
+        raise ProtocolError(
+            f"configuration {configuration.number} belongs to another installation of the cluster"
+        )
 
 
 def check_bound(bound: int) -> None:

@@ -28,7 +28,12 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 from coterie.algorithms.mutex.quorum.leased.saved import read_saved
 from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.cluster.membership.abstention import abstention
-from coterie.cluster.membership.membership import check_attempt, check_decided, objection_to_meaning
+from coterie.cluster.membership.membership import (
+    check_attempt,
+    check_decided,
+    check_heard,
+    objection_to_meaning,
+)
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.report import describe, describe_obstacles, report
@@ -157,14 +162,6 @@ class HostedVoter:
     def down(self, peer: ProcessId, out: Outbox[Frame]) -> None:
         """Voters watch no process: sessions expire."""
         raise AssertionError(f"a voter watches no process, and heard that {peer} is down")
-
-
-def _check_foreign(configuration: Configuration) -> None:
-    """Raise `ProtocolError` if a configuration makes no sense, or more than we understand."""
-    check_decided(configuration)
-    reason = objection_to_meaning(configuration)
-    if reason:
-        raise ProtocolError(reason)
 
 
 def _too_old(label: str, required: int) -> str:
@@ -491,7 +488,7 @@ class VoterHost:
 
     def learn(self, configuration: Configuration) -> None:
         """Adopt a configuration, or show it to others if this node has no part in it."""
-        _check_foreign(configuration)
+        check_heard(configuration, self.membership.configuration)
         before, shown_before = self.voter.number, self.membership.configuration.number
         self.host.step(self.voter.adopt, configuration)
         if configuration.number > self._shown.configuration.number:
@@ -582,7 +579,7 @@ class VoterHost:
             return
         match frame:
             case Impose(configuration):
-                _check_foreign(configuration)
+                check_heard(configuration, self.membership.configuration)
                 self.host.step(self.voter.impose, configuration)
                 self._end_old_connections()
                 self._announce(self._numbers.values())

@@ -38,6 +38,7 @@ class Hello(Service, frozen=True):
     incarnation: int = 0  # of a peer: how many starts its disk has seen before this one
     newest: int = 0  # the newest protocol that it speaks; less than `protocol`: that one
     number: int = 0  # of the configuration
+    cluster_identity: str = ""  # of its configuration; empty: unknown
 
     @property
     def highest(self) -> int:
@@ -60,6 +61,7 @@ class Welcome(Service, frozen=True):
     protocol: int = OLDEST_PROTOCOL  # that is spoken over this connection
     number: int = 0  # of the configuration
     disk: str = ""  # the identity of its disk; empty: it has none, or none that matters
+    cluster_identity: str = ""  # of its configuration; empty: it is that of the file
 
 
 class Proof(Service, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -45,6 +45,7 @@ class Consultation:
     def __init__(self, connection: Connection, welcome: Welcome) -> None:
         """Take over a connection on which the handshake is done."""
         self.node = welcome.node  # its name
+        self.disk = welcome.disk  # the identity of its disk; empty: it has none
         self.configuration = welcome.configuration  # the digest of that of the node
         self.number = welcome.number  # of that configuration
         self.protocol = welcome.protocol  # that is spoken over the connection
@@ -132,6 +133,47 @@ async def ask_membership(consultation: Consultation) -> Membership:
     return membership
 
 
+class NodeAnswer(NamedTuple):
+    """What one node knows of its cluster."""
+
+    node: str  # its name
+    disk: str  # the identity of its disk
+    membership: Membership
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether a voter of the configuration has its name, as far as the node knows."""
+        return any(member.name == self.node for member in self.membership.members)
+
+
+def newest(answers: Sequence[NodeAnswer]) -> Membership:
+    """Return the newest configuration of those that nodes know; there is at least one answer.
+
+    Numbers are compared within one installation. Where nodes of several answer, as after one was set up
+    again and a disk of the first has come back, it is the installation of which a quorum of voters
+    answers with their own disks, or else most of them.
+    """
+    by_cluster: dict[str, list[NodeAnswer]] = {}
+    for answer in answers:
+        identity = answer.membership.configuration.cluster_identity
+        by_cluster.setdefault(identity, []).append(answer)
+    if len(by_cluster) > 1:
+        by_cluster.pop("", None)  # a file, which any installation may have begun with
+
+    def standing(group: Sequence[NodeAnswer]) -> tuple[bool, int, int]:
+        configuration = _newest_of(group).configuration
+        disks = {answer.disk for answer in group}
+        there = [member.seat for member in configuration.members if member.identity in disks]
+        is_served = configuration.quorums.contains_quorum(there)
+        return is_served, len(there), configuration.number
+
+    return _newest_of(max(by_cluster.values(), key=standing))
+
+
+def _newest_of(answers: Sequence[NodeAnswer]) -> Membership:
+    return max((each.membership for each in answers), key=lambda it: it.configuration.number)
+
+
 async def discover(
     addresses: Sequence[Address],
     cluster: str,
@@ -141,7 +183,7 @@ async def discover(
     """Learn the newest configuration that any of these nodes knows.
 
     The first answer is enough; the nodes that are being asked meanwhile get so many seconds for theirs,
-    and more if the first was of a node that does not vote.
+    and more if the first was of a node that does not vote: no process tells a spare of changes.
     """
     credentials = Credentials(cluster, "", security.secret_bytes())
     tls = security.client_context()
@@ -162,12 +204,11 @@ async def discover(
         # the first to answer. Besides, a node takes a caller that leaves in the middle of a
         # handshake for one with another secret.
         others = [task for address, task in zip(addresses, asking, strict=True) if address in asked]
-        if not any(task.result()[1] for task in asking if task.done()):
+        if not any(task.result().is_voter for task in asking if task.done()):
             patience = max(patience, VOTERS_SECONDS_MAX)
         if others:
             await asyncio.wait(others, timeout=patience)
-        found = [task.result()[0] for task in asking if task.done()]
-        return max(found, key=lambda membership: membership.configuration.number)
+        return newest([task.result() for task in asking if task.done()])
     finally:
         for task in asking:
             task.cancel()
@@ -180,18 +221,14 @@ async def _learn(
     tls: ssl.SSLContext | None,
     troubles: dict[Address, str],
     asked: set[Address],
-) -> tuple[Membership, bool]:
-    """Ask one node, again and again until it answers; tell also whether it votes, as far as it knows.
-
-    No process tells a spare of changes.
-    """
+) -> NodeAnswer:
+    """Ask one node, again and again until it answers."""
     while True:
         asked.add(address)
         try:
             async with consult(address, credentials, tls) as consultation:
                 membership = await ask_membership(consultation)
-                voters = [member.name for member in membership.members]
-                return membership, consultation.node in voters
+                return NodeAnswer(consultation.node, consultation.disk, membership)
         except (OSError, *FAULTS) as error:
             troubles[address] = explain_at(address, error)
         finally:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from coterie.errors import UsageError
-from coterie.lab.play.runs.address import Refusal
 from coterie.lab.serializability import check
 from coterie.lab.trials.trial import Trial
 from coterie.transactions.catalogue import schemes
@@ -108,12 +107,9 @@ def parse_schedule(text: str) -> list[Operation]:
     return operations
 
 
-def judge_schedule(text: str) -> ScheduleAnswer | Refusal:
+def judge_schedule(text: str) -> ScheduleAnswer:
     """Find the conflicts, the verdict with its proof, and what each scheme would have done."""
-    try:
-        written = parse_schedule(text)
-    except UsageError as error:
-        return Refusal(str(error))
+    written = parse_schedule(text)
     numbers = list(dict.fromkeys(each.transaction for each in written))
     ended = {each.transaction for each in written if each.kind in "ca"}
     assumed = [Operation("c", number) for number in numbers if number not in ended]

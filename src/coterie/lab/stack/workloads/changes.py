@@ -17,7 +17,7 @@ from coterie.cluster.change.spare import Place, spare_config
 from coterie.cluster.membership.membership import Address
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
-from coterie.errors import ChangeConflict, ConfigError, CoterieError, Unavailable, UsageError
+from coterie.errors import ChangeConflict, ConfigError, CoterieError, UsageError
 from coterie.lab.stack import faults
 from coterie.lab.stack.monitors import ConfigurationMonitor
 from coterie.lab.stack.plan import Fault
@@ -96,9 +96,9 @@ class Changes(LeasedLocks):
     async def node(self, process: Process) -> None:
         """Vote, as a node of the file or as one that has joined later."""
         over = self.scene.end_of(process)
-        failures: list[Unavailable] = []
+        failures: list[CoterieError] = []
 
-        def fail(failure: Unavailable) -> None:
+        def fail(failure: CoterieError) -> None:
             failures.append(failure)
             over.set()
 

@@ -7,7 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.node import Node
-from coterie.errors import AcquireTimeout, DeadlockDetected, LockLost, Unavailable
+from coterie.errors import AcquireTimeout, CoterieError, DeadlockDetected, LockLost, Unavailable
 from coterie.lab.stack import faults
 from coterie.lab.stack.monitors import OrderMonitor
 from coterie.lab.stack.workloads.workload import END_SECONDS, PORT, Workload
@@ -47,9 +47,9 @@ class LeasedLocks(Workload):
     async def node(self, process: Process) -> None:
         """Vote, as `coterie serve` does."""
         over = self.scene.end_of(process)
-        failures: list[Unavailable] = []
+        failures: list[CoterieError] = []
 
-        def fail(failure: Unavailable) -> None:
+        def fail(failure: CoterieError) -> None:
             failures.append(failure)
             over.set()
 

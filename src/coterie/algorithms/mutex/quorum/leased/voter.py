@@ -473,6 +473,8 @@ class Voter(msgspec.Struct, array_like=True):
     def adopt(self, configuration: Configuration, out: Outbox[Frame]) -> None:
         """19.5: take over a newer configuration, or what is noted in the same one."""
         mine = self.configuration
+        if mine is not None and mine.is_foreign(configuration):
+            return  # its voters have decided nothing about ours, whatever its number is
         if mine is not None and configuration.number == mine.number:
             if mine.is_same(configuration):
                 self._note(mine.noted(configuration), out)
