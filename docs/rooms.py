@@ -60,8 +60,7 @@ ROOMS = {
     " transactions",
     "lab.trials": "clocks errors lab.simulate process transactions transactions.schemes"
     " transactions.site",
-    "lab.web": "algorithms.deadlock catalogue dashboard diagram errors lab.play lab.scenario"
-    " trace",
+    "lab.web": "algorithms.deadlock catalogue dashboard diagram errors lab.play lab.scenario trace",
     "locks": "algorithms.deadlock errors system telemetry",
     "process": "errors",
     "sync": "errors locks system",

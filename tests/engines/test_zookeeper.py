@@ -196,9 +196,7 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
 
 @in_loop
 async def test_a_port_where_nothing_listens_is_said_at_once() -> None:
-    with pytest.raises(
-        Unavailable, match=r"zookeeper at 127\.0\.0\.1:1: Connection refused"
-    ):
+    with pytest.raises(Unavailable, match=r"zookeeper at 127\.0\.0\.1:1: Connection refused"):
         await coterie.connect("zookeeper://127.0.0.1:1").open()
 
 
