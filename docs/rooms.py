@@ -29,16 +29,16 @@ ROOMS = {
     "cluster.change": "algorithms.mutex cluster.membership cluster.runtime cluster.voter cluster.wire"
     " coteries errors locks system",
     "cluster.classic": "catalogue cluster.runtime cluster.wire errors locks process system trace",
-    "cluster.client": "algorithms.mutex cluster cluster.membership cluster.runtime cluster.voter"
-    " cluster.wire errors locks system",
+    "cluster.client": "algorithms.mutex cluster.membership cluster.runtime cluster.wire errors locks"
+    " system telemetry",
     "cluster.membership": "algorithms.mutex catalogue cluster.runtime cluster.wire coteries errors locks"
-    " process system",
+    " process",
     "cluster.runtime": "errors process system",
     "cluster.store": "cluster.membership cluster.runtime cluster.wire errors process system"
     " transactions transactions.schemes transactions.site transactions.store",
     "cluster.voter": "algorithms.mutex cluster.membership cluster.runtime cluster.wire errors locks"
     " system telemetry",
-    "cluster.wire": "algorithms.mutex cluster.membership cluster.runtime errors locks system",
+    "cluster.wire": "algorithms.mutex cluster.runtime errors locks system telemetry",
     "coteries": "errors",
     "dashboard": "algorithms.deadlock cluster cluster.admin cluster.classic diagram engines"
     " errors locks",
@@ -56,8 +56,8 @@ ROOMS = {
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
     "lab.simulate": "catalogue errors lab.scenario process trace",
     "lab.stack": "catalogue cluster cluster.change cluster.classic cluster.membership"
-    " cluster.store errors lab.serializability locks process system trace"
-    " transactions",
+    " cluster.store cluster.wire errors lab.serializability locks process system"
+    " trace transactions",
     "lab.trials": "clocks errors lab.simulate process transactions transactions.schemes"
     " transactions.site",
     "lab.web": "algorithms.deadlock catalogue dashboard diagram errors lab.play lab.scenario trace",

@@ -15,7 +15,7 @@ import pytest
 
 import coterie
 import coterie.sync
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cluster.membership.ports import free_ports
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.simulate import Simulation
@@ -119,7 +119,7 @@ def for_others() -> Iterator[tuple[str, object]]:
     yield "LocalCluster", LocalCluster(1)
     yield "Metrics", Metrics()
     yield "histogram", Metrics().holds
-    entry = algorithm("lamport")
+    entry = find("lamport")
     yield "Simulation", Simulation(entry.build(entry.setup(3)))
     yield "Laboratory", Laboratory()
 

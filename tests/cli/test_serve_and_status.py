@@ -250,6 +250,6 @@ def test_a_list_of_locks_that_is_cut_says_so(
 def test_a_cluster_that_is_not_there_is_no_quorum(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coterie.cluster.wire.query.DISCOVERY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("coterie.cluster.membership.discovery.DISCOVERY_SECONDS_MAX", 0.2)
     assert run(["status", "--url", "coterie://127.0.0.1:1"]) == 69
     assert "no node of the cluster can be reached" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.cli import run
 from coterie.cluster.admin.status import ClusterState, inspect
-from coterie.cluster.change.survey import Standing, look
+from coterie.cluster.change.survey import KnownConfiguration, look
 from coterie.cluster.membership.config import Config, convert
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
@@ -135,7 +135,7 @@ class Processes:
             assert time.monotonic() < deadline, f"waited in vain for configuration {number}"
             time.sleep(POLL_SECONDS)
 
-    def standing(self) -> Standing:
+    def standing(self) -> KnownConfiguration:
         """Look where the configuration stands."""
         return asyncio.run(look(make_visit(self.url)))
 

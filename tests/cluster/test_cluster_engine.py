@@ -171,7 +171,7 @@ def test_locks_go_on_over_connections_that_break_all_the_time() -> None:
         cuts = 0
 
         def cut(program: int) -> int:
-            line = made.host(program).lines[dice.randint(1, 3)]
+            line = made.host(program).links[dice.randint(1, 3)]
             assert isinstance(line, Link)
             if not line.is_up:
                 return 0
@@ -374,7 +374,7 @@ def test_any_coterie_serves(size: int, changes: dict[str, Any]) -> None:
 
 
 def test_no_cluster_at_the_url_is_said_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.cluster.wire.query.DISCOVERY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("coterie.cluster.membership.discovery.DISCOVERY_SECONDS_MAX", 0.2)
     config = convert(document(2))
 
     async def main() -> None:

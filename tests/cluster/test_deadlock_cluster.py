@@ -11,9 +11,9 @@ import pytest
 import coterie
 from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
+from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.join import join
 from coterie.cluster.membership.config import convert
-from coterie.cluster.voter.metrics import participant_metrics
 from coterie.errors import DeadlockDetected
 from coterie.locks.deadlocks import search as deadlocks
 from coterie.locks.deadlocks.collection import Suspicion
@@ -93,7 +93,7 @@ class World:
 
     def frames(self) -> int:
         """Count all frames that were sent to look for deadlocks."""
-        voted = sum(node.voting.sent[kind] for node in self.nodes for kind in QUESTIONS)
+        voted = sum(node.voting.programs.sent[kind] for node in self.nodes for kind in QUESTIONS)
         return voted + sum(program.questions() for program in self.programs)
 
     async def is_clean(self) -> None:

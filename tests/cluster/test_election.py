@@ -169,7 +169,7 @@ def test_a_node_that_returns_and_ends_before_it_is_reached_is_lost(
         )
         credentials = Credentials("test", "")
         peer = Peer(
-            config,
+            config.local_node("a"),
             2,
             lambda node: Caller(credentials, "peer", new_identity("a"), node),
             handlers,

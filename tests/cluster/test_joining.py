@@ -10,9 +10,9 @@ import pytest
 
 import coterie
 from coterie.cluster.client.engine import ClusterEngine
+from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.join import join
 from coterie.cluster.membership.config import convert
-from coterie.cluster.voter.metrics import participant_metrics
 from coterie.telemetry.text import render
 from tests.cluster.local_cluster import document
 

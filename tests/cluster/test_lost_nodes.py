@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from coterie.cluster.membership.config import Config
-    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.address import Address
 
 TIMES = {"fault-tolerant": {"sigma": "0.05", "lambda": "0.05"}, "token-ring": {"pause": "0.01"}}
 MUTEXES = [

@@ -25,7 +25,7 @@ def test_a_program_has_one_connection_to_it_and_its_votes_count(tmp_path: Path) 
                 assert await made.command("remove", "c", "--yes") == 0
                 assert await made.command("add", made.at("c")) == 0
                 await until(lambda: host.participant.configuration.number == 3, "the move")
-                assert sorted(host.lines) == [1, 2, 4]
+                assert sorted(host.links) == [1, 2, 4]
                 await made.stop("a")
                 async with program.lock("other"):
                     assert held.valid

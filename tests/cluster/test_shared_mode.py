@@ -10,7 +10,7 @@ import pytest
 
 import coterie
 from coterie import locks
-from coterie.cluster.voter.metrics import participant_metrics
+from coterie.cluster.client.metrics import participant_metrics
 from coterie.telemetry.text import render
 from tests.cluster.local_cluster import COTERIE, until
 from tests.cluster.test_cluster_engine import World, in_world

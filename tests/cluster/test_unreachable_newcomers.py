@@ -65,7 +65,7 @@ def test_locks_are_granted_in_a_step_whose_new_voters_have_died_until_it_is_take
             assert isinstance(program.engine, ClusterEngine)
             host = program.engine.group.supply
             await until(lambda: host.participant.configuration.number == 3, "the program to move")
-            assert sorted(host.lines) == [1, 2, 3]
+            assert sorted(host.links) == [1, 2, 3]
             using.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await using

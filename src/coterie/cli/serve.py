@@ -15,15 +15,15 @@ import click
 from coterie import system
 from coterie.cli.common.duration import duration
 from coterie.cli.common.stdin import on_end_of_input
-from coterie.cluster.change.spare import Place, spare_config
+from coterie.cluster.change.spare import Location, spare_config
 from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.membership.config import Config, convert, load
-from coterie.cluster.membership.membership import PORT, parse_address
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
 from coterie.cluster.runtime import descriptors
 from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.url import make_visit
+from coterie.cluster.wire.address import PORT, parse_address
 from coterie.errors import ConfigError, CoterieError, UsageError
 from coterie.system.aio import new_event_loop
 
@@ -220,7 +220,7 @@ class _Joined(NamedTuple):
         """The cluster."""
         return self.join if "://" in self.join else f"coterie://{self.join}"
 
-    def place(self) -> Place:
+    def place(self) -> Location:
         """Return where the node runs."""
         if self.node is None:
             raise UsageError("give the node that joins a name, with --node")
@@ -228,7 +228,7 @@ class _Joined(NamedTuple):
             raise UsageError(
                 "a node that joins a running cluster needs a data directory: give it one with --data"
             )
-        return Place(
+        return Location(
             self.node,
             parse_address(self.listen or f"0.0.0.0:{PORT}"),
             Path(self.data).absolute() / self.node,
@@ -239,7 +239,7 @@ class _Joined(NamedTuple):
         """Run the node until a signal."""
         run(self._serve(self.place(), _Pages(self.url, web), until_eof=until_eof))
 
-    async def _serve(self, place: Place, pages: _Pages, *, until_eof: bool) -> None:
+    async def _serve(self, place: Location, pages: _Pages, *, until_eof: bool) -> None:
         config = await spare_config(place, make_visit(self.url))
         await _serve(
             config, [place.node], pages, lambda: None, new_cluster=False, until_eof=until_eof

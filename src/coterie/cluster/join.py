@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cluster.classic.election import ElectionEngine
 from coterie.cluster.classic.engine import ClassicEngine
-from coterie.cluster.client.access import Seat
 from coterie.cluster.client.engine import ClusterEngine
+from coterie.cluster.member import MemberAccess
 from coterie.cluster.membership.config import Config, convert, load
 from coterie.locks.coordinator import Coordinator
 from coterie.process import Election
@@ -36,10 +36,10 @@ def join(
         config = load(None if config is None else Path(config))
     name = f"coterie:{config.membership.cluster}/{node}"
     if config.membership.algorithm is not None:
-        chosen = algorithm(config.membership.algorithm.name)
+        chosen = find(config.membership.algorithm.name)
         elects = issubclass(chosen.process, Election)
         engine = (ElectionEngine if elects else ClassicEngine)(config, node)
         return Coordinator(engine, name, observers=observers)
-    seat = Seat(config, node, new_cluster=new_cluster)
+    seat = MemberAccess(config, node, new_cluster=new_cluster)
     leased = ClusterEngine(seat, deadlock_detection=config.deadlock_detection)
     return Coordinator(leased, name, observers=observers)

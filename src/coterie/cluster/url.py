@@ -9,13 +9,17 @@ names the cluster of a configuration file instead.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 from coterie.cluster.client.access import Visit
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.membership.config import load, read_security
-from coterie.cluster.membership.membership import Address, Membership, parse_address
+from coterie.cluster.wire.address import Address, parse_address
 from coterie.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from coterie.cluster.membership.membership import Membership
 
 DETECTION = "deadlock-detection"
 PARAMETERS = ("secret-file", "ca", "certificate", "key", DETECTION)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from coterie.cli.demo.children import send
 from coterie.cluster.admin.status import HEALTHY, inspect
 from coterie.cluster.client.access import Visit
-from coterie.cluster.membership.membership import Address
 from coterie.cluster.membership.ports import free_ports
+from coterie.cluster.wire.address import Address
 from coterie.cluster.wire.security import Security
 from coterie.errors import Unavailable
 

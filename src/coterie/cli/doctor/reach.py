@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.address import Address
 
 CALL_SECONDS_MAX = 3.0
 SLOW_SECONDS = 0.25

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cluster.classic.frames import (
     ClassicFigures,
     ClassicStatus,
@@ -62,7 +62,7 @@ async def inspect(membership: Membership, security: Security) -> ClassicState:
     nodes = await asyncio.gather(*(_ask(member, credentials, tls) for member in membership.members))
     reports = [node.report for node in nodes if node.report is not None]
     followed = {report.leader for report in reports}
-    elects = issubclass(algorithm(membership.algorithm.name).process, Election)
+    elects = issubclass(find(membership.algorithm.name).process, Election)
     leader = followed.pop() if len(followed) == 1 else None
     complete = len(reports) == len(nodes) and all(
         report.ready and not report.away for report in reports
@@ -85,7 +85,7 @@ async def inspect(membership: Membership, security: Security) -> ClassicState:
 def follow(membership: Membership, security: Security) -> AsyncGenerator[str | None, None] | None:
     """Follow the leader that the nodes agree on, by asking; None if they elect none."""
     choice = membership.algorithm
-    if choice is None or not issubclass(algorithm(choice.name).process, Election):
+    if choice is None or not issubclass(find(choice.name).process, Election):
         return None
     return _follow(membership, security)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from coterie import system
 from coterie.algorithms.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
+from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
-from coterie.cluster.voter.metrics import participant_metrics
 from coterie.errors import UsageError
 from coterie.locks.deadlocks.search import DeadlockSearch
 from coterie.locks.deadlocks.waits import Waits

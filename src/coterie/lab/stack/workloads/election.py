@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.join import join
 from coterie.errors import Unavailable
-from coterie.lab.stack.faults import ALL
+from coterie.lab.stack.scene.faults import ALL
 from coterie.lab.stack.workloads.workload import Workload
 from coterie.lab.stack.world import ViolationError
 
 if TYPE_CHECKING:
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Coordinator
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.node import Node
 from coterie.errors import AcquireTimeout, CoterieError, DeadlockDetected, LockLost, Unavailable
-from coterie.lab.stack import faults
-from coterie.lab.stack.monitors import OrderMonitor
+from coterie.lab.stack.scene import faults
+from coterie.lab.stack.scene.monitors import OrderMonitor
 from coterie.lab.stack.workloads.workload import END_SECONDS, PORT, Workload
 from coterie.lab.stack.world import ViolationError
 from coterie.locks.connection import connect
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Acquirable, Coordinator
 
@@ -186,7 +186,7 @@ class SeveralLocks(LeasedLocks):
     uses = ("all", "all", "exclusive")
 
 
-class Line(LeasedLocks):
+class FirstComeFirstServed(LeasedLocks):
     """Idle programs that ask for one lock, one after the other: first come, first served.
 
     In `shared-line` half of them share, and overtake none that asked before to be alone.

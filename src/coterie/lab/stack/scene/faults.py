@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from coterie.lab.stack.plan import Fault, generator
+from coterie.lab.stack.scene.plan import Fault, generator
 from coterie.lab.stack.world.disk import SYNC_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.scene import Scene
 
 
 BEGINNING_SECONDS = 0.2  # of a process, in which it finds its peers

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from coterie.transactions.catalogue import Scheme, Variant
 from coterie.transactions.schemes.scheduler import Accepted
-from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
+from coterie.transactions.schemes.timestamp_ordering.rules import TimestampOrdering
 
 if TYPE_CHECKING:
     from coterie.transactions.schemes.scheduler import Active, Answer
@@ -27,14 +26,3 @@ class ThomasWriteRule(TimestampOrdering):
     def _place_behind(self, active: Active, request: Request, cell: Cell) -> Answer:
         active.writes[request.key] = request.value  # its own reads still see it
         return Accepted(active.attempt.name)
-
-
-SCHEME = Scheme(
-    name="thomas-write-rule",
-    title="timestamp ordering that ignores writes no transaction can see any more",
-    source="R. H. Thomas, 1979",
-    variants=(Variant("basic", "with pre-writes", lambda site, sites: ThomasWriteRule()),),
-    refuses="a later transaction has read the key, or written what is to be read",
-    waits="an earlier transaction that writes what is to be read, or has failed often",
-    order="by stamp",
-)

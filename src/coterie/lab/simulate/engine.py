@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coterie import trace
 from coterie.errors import ProtocolError
-from coterie.lab.simulate.engine.detector import Detector
-from coterie.lab.simulate.engine.outbox import GroupOutbox
-from coterie.lab.simulate.engine.schedule import Schedule
+from coterie.lab.simulate.detector import Detector
 from coterie.lab.simulate.faults import Restart
 from coterie.lab.simulate.monitors import ViolationError, no_such_receiver
 from coterie.lab.simulate.network import Constant, Links
+from coterie.lab.simulate.outbox import GroupOutbox
+from coterie.lab.simulate.schedule import Schedule
 from coterie.process import Channel, SeatCodec, line_of, seat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from coterie.lab.simulate.engine.observer import Observer
     from coterie.lab.simulate.faults import Fault
     from coterie.lab.simulate.metrics import Stopped
     from coterie.lab.simulate.network import Network
+    from coterie.lab.simulate.observer import Observer
     from coterie.lab.simulate.workload import Action
     from coterie.process import Event, Outbox, Process, ProcessId, Seat
 

@@ -30,7 +30,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """One run."""
 
     seed: int
@@ -46,7 +46,7 @@ class Plan:
     details: str = ""  # of the workload: an algorithm or a scheme
     faults: tuple[Fault, ...] = field(default=())
 
-    def keeping(self, numbers: Sequence[int]) -> Plan:
+    def keeping(self, numbers: Sequence[int]) -> RunPlan:
         """Leave out all faults but these."""
         return replace(self, faults=tuple(self.faults[number] for number in numbers))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.lab.serializability import check
 from coterie.lab.stack.world import ViolationError
 from coterie.lab.stack.world.machine import observed
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -312,9 +312,9 @@ class HistoryMonitor:
         if op == "commit":
             self.transactions += 1
         if key is None:
-            self.history.add(Event(name, op))
+            self.history.add(HistoryEvent(name, op))
         else:
-            self.history.add(Event(name, op, key, value))
+            self.history.add(HistoryEvent(name, op, key, value))
 
     def judge(self) -> bool | None:
         """Raise if there is no serial order; return None if that could not be decided."""

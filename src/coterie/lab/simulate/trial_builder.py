@@ -1,6 +1,6 @@
 """A run in words: the algorithm by its name, workload, network and faults, for any seed.
 
-The commands and the pages make plans of what a user typed. A plan is a value that can be pickled, so
+The commands and the pages make a builder of what a user typed. It is a value that can be pickled, so
 that `campaign` may hand it to other processes and machines.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import ElectionCosts, find
+from coterie.catalogue import ElectionCosts, find, load
 from coterie.lab.simulate.campaign import Trial, random_crashes
 from coterie.lab.simulate.faults import Fault, random_faults
 from coterie.lab.simulate.network import Constant, Latency, Network, check_size
@@ -26,7 +26,7 @@ FAULTS_DURATION = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class TrialBuilder:
     """Builds the trial of each seed; raises `UsageError` or `ConfigError` for what cannot be.
 
     An algorithm of one's own is named by its file, which is run: take no such name from strangers.
@@ -51,7 +51,8 @@ class Plan:
 
     def __call__(self, seed: int) -> Trial:
         """Build fresh processes, workload, network and faults."""
-        entry = find(self.algorithm, self.source)
+        source = self.source
+        entry = find(self.algorithm) if source is None else load(self.algorithm, source)
         setup = entry.setup(self.size, self.variant, self.parameters)
         check_size(self.latency, self.size)
         return Trial(

@@ -9,12 +9,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coterie.errors import CoterieError
-from coterie.lab.stack.monitors import LockMonitor
+from coterie.lab.stack.scene.monitors import LockMonitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from coterie.lab.stack.plan import Plan
+    from coterie.lab.stack.scene.plan import RunPlan
     from coterie.lab.stack.world import World
     from coterie.lab.stack.world.machine import Process
 
@@ -38,7 +38,7 @@ class Role:
 class Scene:
     """All processes of a run, with what watches over them."""
 
-    def __init__(self, world: World, plan: Plan) -> None:
+    def __init__(self, world: World, plan: RunPlan) -> None:
         """Begin with an empty stage."""
         self.world = world
         self.plan = plan
