@@ -16,16 +16,17 @@ ROOMS = {
     "algorithms.mutex": "catalogue clocks coteries errors process",
     "catalogue": "errors process",
     "cli": "algorithms.deadlock cluster cluster.admin cluster.change cluster.classic"
-    " cluster.client cluster.membership cluster.runtime cluster.voter cluster.wire"
-    " coterie dashboard diagram engines errors locks system",
+    " cluster.client cluster.membership cluster.runtime cluster.wire coterie"
+    " dashboard diagram engines errors locks system testing",
     "cli.lab": "catalogue cli cluster cluster.classic dashboard diagram errors lab.audit"
     " lab.charts lab.explore lab.isolation lab.play lab.scenario lab.serializability"
     " lab.simulate lab.stack lab.trials lab.web locks process system trace"
     " transactions",
     "clocks": "errors process",
-    "cluster": "catalogue cluster.change cluster.classic cluster.client cluster.membership"
-    " cluster.runtime cluster.voter cluster.wire errors locks process system",
-    "cluster.admin": "cluster.membership cluster.wire errors locks",
+    "cluster": "catalogue cluster.admin cluster.change cluster.classic cluster.client"
+    " cluster.membership cluster.runtime cluster.voter cluster.wire errors locks"
+    " process system",
+    "cluster.admin": "cluster.membership cluster.voter cluster.wire errors locks",
     "cluster.change": "algorithms.mutex cluster.membership cluster.runtime cluster.voter cluster.wire"
     " coteries errors locks system",
     "cluster.classic": "catalogue cluster.runtime cluster.wire errors locks process system trace",
@@ -40,12 +41,11 @@ ROOMS = {
     " system telemetry",
     "cluster.wire": "algorithms.mutex cluster.runtime errors locks system telemetry",
     "coteries": "errors",
-    "dashboard": "algorithms.deadlock cluster cluster.admin cluster.classic diagram engines"
-    " errors locks",
+    "dashboard": "algorithms.deadlock diagram errors locks",
     "diagram": "trace",
     "engines": "algorithms.deadlock errors locks system",
     "lab": "diagram errors lab.play lab.web",
-    "lab.audit": "engines errors lab.isolation lab.serializability system transactions",
+    "lab.audit": "engines errors lab.isolation lab.serializability locks system transactions",
     "lab.charts": "diagram errors",
     "lab.explore": "clocks errors process trace",
     "lab.isolation": "lab.serializability",
@@ -65,14 +65,13 @@ ROOMS = {
     "process": "errors",
     "sync": "errors locks system",
     "system": "errors",
-    "tasks": "cluster locks",
     "telemetry": "errors system",
     "testing": "cluster cluster.membership errors locks sync",
     "trace": "errors",
     "transactions": "errors",
     "transactions.schemes": "algorithms.deadlock clocks errors transactions",
     "transactions.site": "algorithms.deadlock clocks errors process transactions.schemes",
-    "transactions.store": "clocks errors system transactions transactions.schemes",
+    "transactions.store": "clocks errors locks system transactions transactions.schemes",
 }
 
 

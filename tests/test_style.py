@@ -61,7 +61,8 @@ ONLY_SUBCLASSES = {
     "coterie.algorithms.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
     "coterie.lab.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
     "coterie.lab.stack.workloads.election.Leaders": "a workload beside the same one with more kinds of faults",
-    "coterie.sync.lock.Acquirable": "used as it is for semaphores and several locks",
+    "coterie.locks.coordinator.Coordinator": "has a leader among its nodes only where these elect one",
+    "coterie.locks.engine.Engine": "a contract; that of an election adds the leader",
 }
 
 # Rule 4: words that end like a gerund and are the literature's, or a variant's that users type.
@@ -82,11 +83,8 @@ TO_RENAME = "two things: one of them gets a name of its own"
 ON_A_PAGE = "a row of the dashboard, named by what it shows"
 STATUS = "the command and the dashboard look at the same thing, each in its own way"
 TWICE = {
-    "ClassicSource": STATUS,
-    "ClusterSource": STATUS,
     "Coordinator": "of locks, and the literature's of two-phase commit",
     "DeadlockSearch": "among locks and among transactions",
-    "DirectorySource": STATUS,
     "Event": ON_A_PAGE,
     "Guard": TO_RENAME,
     "Holding": TO_RENAME,
@@ -96,9 +94,8 @@ TWICE = {
     "Phase": TO_RENAME,
     "Program": TO_RENAME,
     "Record": "of a trace, of a site's log and of a store's history",
-    "ServerSource": STATUS,
     "Snapshot": ON_A_PAGE,
-    "Source": STATUS,
+    "Status": "of locks and nodes, and etcd's own message",
     "Visit": TO_RENAME,
 }
 # Not counted: the laboratory; the sync face, which has the names of the asyncio one; algorithms and schemes,
@@ -131,7 +128,6 @@ OF_THE_STACK = (
     "coterie.locks",
     "coterie.process",
     "coterie.sync",
-    "coterie.tasks",
     "coterie.telemetry",
     "coterie.transactions.site",
     "coterie.transactions.store",

@@ -16,6 +16,7 @@ from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.membership.config import convert
 from coterie.cluster.node import Node
 from coterie.cluster.wire.link import Link
+from coterie.locks.internals import engine_of
 from tests.cluster.local_cluster import LEASE, document, running, started_again, until, url_of
 from tests.cluster.virtual_time import run, sleep_through
 
@@ -34,7 +35,7 @@ class World:
         self.programs = programs
 
     def group(self, program: int = 0) -> ClusterGroup:
-        engine = self.programs[program].engine
+        engine = engine_of(self.programs[program])
         assert isinstance(engine, ClusterEngine)
         return engine.group
 
@@ -401,10 +402,10 @@ def test_a_program_knows_within_a_moment_that_all_nodes_have_restarted(
                 await asyncio.sleep(1.0)
                 assert re.search(
                     r"no quorum of cluster 'test' votes \(a abstains for [56]\d\.\d s: it has just started",
-                    str(c.engine.obstacle("x")),
+                    str(engine_of(c).obstacle("x")),
                 )
                 held = await asking
-                assert c.engine.obstacle("x") is None
+                assert engine_of(c).obstacle("x") is None
                 assert held is not None
                 await held.release()
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from coterie import Coordinator
+    from coterie.locks import Acquirable
     from coterie.locks.engine import Claim
     from coterie.locks.lock import Owner
-    from coterie.tasks import Acquirable
 
 
 class Stage:

@@ -25,7 +25,7 @@ from coterie.lab.stack.workloads.administrator import LEASE_SHARES, Administrato
 from coterie.lab.stack.workloads.locks import LeasedLocks
 from coterie.lab.stack.workloads.workload import PORT
 from coterie.lab.stack.world import ViolationError
-from coterie.locks.connection import connect
+from coterie.locks import connect
 
 if TYPE_CHECKING:
     from random import Random

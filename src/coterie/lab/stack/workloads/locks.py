@@ -12,7 +12,7 @@ from coterie.lab.stack.scene import faults
 from coterie.lab.stack.scene.monitors import OrderMonitor
 from coterie.lab.stack.workloads.workload import END_SECONDS, PORT, Workload
 from coterie.lab.stack.world import ViolationError
-from coterie.locks.connection import connect
+from coterie.locks import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +120,7 @@ class LeasedLocks(Workload):
             "shared": lambda: coordinator.lock(name, shared=True),
             "try": lambda: coordinator.lock(name, timeout=0),
             "timeout": lambda: coordinator.lock(name, timeout=patience),
-            "short": lambda: coordinator.lock(name, ttl=self._lease_of(use)),
+            "short": lambda: coordinator.lock(name, lease=self._lease_of(use)),
             "all": lambda: coordinator.lock_all(*both),
             "semaphore": lambda: coordinator.semaphore("s", 2),
             "leader": lambda: coordinator.elect("leader"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode
 
 import asyncpg
 
 from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.locks.url import split_server_url
 from coterie.system.postgresql import FAILURES, POOLER_ERRORS, PostgresqlServers, close
 from coterie.transactions.store.postgresql import statements
 
@@ -53,17 +54,20 @@ def read_url(url: str) -> tuple[PostgresqlServers, int]:
 
     What the URL does not say is taken from the environment.
     """
-    parts = urlsplit(url)
+    parts = split_server_url(url)
     parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
     given = parameters.pop("connections", str(CONNECTIONS))
     rest = {name: value for name, value in parameters.items() if name not in OF_LOCKS}
-    user, at, hosts = parts.netloc.rpartition("@")
-    each = [
-        parts._replace(netloc=f"{user}{at}{host}", query=urlencode(rest))
-        for host in hosts.split(",")
-    ]
-    shown = f"{hosts or 'the default server'}{parts.path}"
-    servers = PostgresqlServers(shown, [source.geturl() for source in each], _mistake)
+    user, _, hosts = parts.netloc.rpartition("@")
+    name, _, password = user.partition(":")
+    each = [parts._replace(netloc=host, query=urlencode(rest)) for host in hosts.split(",")]
+    servers = PostgresqlServers(
+        f"{hosts or 'the default server'}{parts.path}",
+        [source.geturl() for source in each],
+        _mistake,
+        user=unquote(name) or None,
+        password=unquote(password) or None,
+    )
     if not given.isdecimal() or int(given) < 1:
         raise UsageError(f"{servers}: connections must be at least 1, got {given!r}")
     return servers, int(given)

@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from coterie.cli.common.duration import duration
 from coterie.cli.common.output import print_json, print_table
 from coterie.errors import UsageError
+from coterie.locks.status import find_source
+from coterie.locks.url import choose_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.algorithms.deadlock.wait_for import Graph
-    from coterie.cluster.admin.status import ClusterState
-    from coterie.cluster.classic.status import ClassicState
-    from coterie.engines.file.status import DirectoryState
-    from coterie.engines.queue.status import ServerState
     from coterie.locks.engine import LockState, Party
-
-    State: TypeAlias = ClusterState | ClassicState | DirectoryState | ServerState
+    from coterie.locks.status import NodeView, Source, Status
 
 VIEWS = ("nodes", "locks", "waiters", "graph")
 DRAWN = ("svg", "dot")
 WEB_PORT = 8420
-
-
-class Source(Protocol):
-    """Where the status of locks comes from."""
-
-    default_view: str
-
-    def state(self, *, locks: bool) -> State:
-        """Return the state of the nodes, and of the locks if wanted."""
-
-    def waits(self) -> tuple[Graph[str], int]:
-        """Return the wait-for graph, and the exit status for the health of the nodes."""
-
-    def print_nodes(self) -> int:
-        """Print the nodes as a table and return the exit status."""
 
 
 @click.command("status")
@@ -106,11 +88,13 @@ def command(
         raise UsageError("--port and --no-open belong to --web")
     if output in DRAWN and (view != "graph" or watch):
         raise UsageError(f"-o {output} draws the graph, once: coterie status graph -o {output}")
-    source = source_of(url)
+    chosen = choose_url(url)
+    source = asyncio.run(find_source(chosen))
+    default = "locks" if chosen.startswith("file:") else "nodes"
     while True:
         if watch and output == "table":
             click.clear()
-        health = _show(source, view or source.default_view, output)
+        health = _show(source, view or default, output)
         if not watch:
             return health
         time.sleep(every)
@@ -124,46 +108,67 @@ def _show_pages(url: str | None, port: int | None, *, browser: bool) -> int:
     from coterie.dashboard.monitor import Monitor  # noqa: PLC0415 - as above
     from coterie.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
     from coterie.dashboard.server import show  # noqa: PLC0415 - as above
-    from coterie.locks.url import choose_url  # noqa: PLC0415 - as above
 
     pages = make_app(dashboard_routes(Monitor(choose_url(url))))
     show(pages, port, WEB_PORT, "/cluster", browser=browser)
     return 0
 
 
-def source_of(url: str | None) -> Source:
-    """Find out where the status comes from: the directory, the cluster or the server of the URL."""
-    from coterie.locks.url import choose_url, scheme_of  # noqa: PLC0415 - as below
-
-    chosen = choose_url(url)
-    scheme = scheme_of(chosen)
-    if scheme == "file":
-        from coterie.cli.status.directory import DirectorySource  # noqa: PLC0415 - asks for POSIX
-
-        return DirectorySource(chosen)
-    if scheme == "coterie":
-        from coterie.cli.status.cluster import ClusterSource, find_classic  # noqa: PLC0415 - needs ssl
-
-        return find_classic(chosen) or ClusterSource(chosen)
-    from coterie.cli.status.server import ServerSource  # noqa: PLC0415 - needs asyncio
-
-    return ServerSource(chosen)
-
-
 def _show(source: Source, view: str, output: str) -> int:
+    status = asyncio.run(source.look(locks=view in ("locks", "waiters"), waits=view == "graph"))
+    for note in status.notes:
+        click.echo(note, err=True)
     if view == "graph":
-        from coterie.cli.deadlock import show  # noqa: PLC0415 - only for this view
-
-        graph, health = source.waits()
-        return max(health, show(graph, output, [core[0] for core in graph.cores()]))
-    if view == "nodes" and output == "table":
-        return source.print_nodes()
-    state = source.state(locks=view != "nodes")
+        return _show_graph(status, output)
     if output == "json":
-        print_json(state)
+        print_json(status.state)
+    elif view == "nodes":
+        print_nodes(status)
     else:
-        print_locks(state.locks, view)
-    return state.health
+        print_locks(status.state.locks, view)
+    return status.state.health
+
+
+def _show_graph(status: Status, output: str) -> int:
+    from coterie.cli.deadlock import show  # noqa: PLC0415 - only for this view
+
+    graph = status.graph
+    if graph is None:
+        raise UsageError(
+            "nodes of a classic algorithm know no waits but their own, so there is no graph;"
+            " try coterie status waiters"
+        )
+    return max(status.state.health, show(graph, output, [core[0] for core in graph.cores()]))
+
+
+def print_nodes(status: Status) -> None:
+    """Print a row for each node, and the health of the service."""
+    if status.kind == "lock directory":
+        click.echo(status.summary)
+        return
+    if status.kind == "server":
+        header = ["server", *status.columns, "state"]
+        rows = [[node.address, *_facts(node, status, "-"), node.state] for node in status.nodes]
+    else:
+        header = ["node", "address", "state", "up", *status.columns]
+        rows = [
+            [node.name, node.address, _state(node), _up(node), *_facts(node, status, "")]
+            for node in status.nodes
+        ]
+    print_table(header, rows)
+    click.echo(f"\n{status.summary}", err=True)
+
+
+def _facts(node: NodeView, status: Status, unknown: str) -> list[str]:
+    return [node.facts.get(column, unknown) for column in status.columns]
+
+
+def _state(node: NodeView) -> str:
+    return f"{node.state} for {node.state_seconds:.1f} s" if node.state_seconds else node.state
+
+
+def _up(node: NodeView) -> str:
+    return "" if node.up_seconds is None else f"{node.up_seconds:.0f} s"
 
 
 def print_locks(locks: Sequence[LockState], view: str) -> None:
