@@ -35,7 +35,7 @@ from typing import TypeAlias
 
 from coterie.cli import run
 from coterie.diagram import space_time
-from coterie.lab.play.runs.address import Refusal
+from coterie.errors import UsageError
 from coterie.lab.play.runs.fork import address_of
 from coterie.lab.scenario import perform
 from coterie.lab.web.file import run_page
@@ -91,12 +91,12 @@ def write_live_runs() -> int:
         scenario = ROOT / "tests" / "scenarios" / f"{picture.stem}.txt"
         if not scenario.exists():
             continue
-        run = address_of(perform(scenario.read_text(encoding="utf-8")).trace)
-        page = (
-            run if isinstance(run, Refusal) else run_page(run.first, run.moves, milliseconds=LOOK)
-        )
-        if isinstance(page, Refusal):
-            print("stays a picture:", picture.name, page.error)
+        trace = perform(scenario.read_text(encoding="utf-8")).trace
+        try:
+            run = address_of(trace)
+            page = run_page(run.first, run.moves, milliseconds=LOOK)
+        except UsageError as error:
+            print("stays a picture:", picture.name, error)
         else:
             picture.with_suffix(".html").write_text(page, encoding="utf-8")
             print("live:", picture.name)
@@ -106,7 +106,7 @@ def write_live_runs() -> int:
 def recorded() -> dict[Path, str]:
     """Return every page and picture as it should read now."""
     files: dict[Path, str] = {}
-    for page in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]:
         files |= record_page(page)
     return files
 
@@ -155,6 +155,9 @@ def record_page(page: Path) -> dict[Path, str]:
 
 
 def up_to_docs(page: Path) -> str:
+    """Return the way from a page to docs/, which the page may stand above."""
+    if not page.is_relative_to(DOCS):
+        return "docs/"
     return "../" * len(page.parent.relative_to(DOCS).parts)
 
 

@@ -42,7 +42,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def _ignore(_: object) -> None:
-    """Take the beginning or the end of a connection that nobody wants to hear of."""
+    """Do nothing when a connection begins or ends."""
 
 
 def _complain(connection: Connection, reason: str) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from coterie.cluster.membership.config import Config
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.process import Event
     from coterie.transactions import Transaction
