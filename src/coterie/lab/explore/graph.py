@@ -136,7 +136,7 @@ class StateGraph:
 
     @cached_property
     def lost(self) -> dict[str, list[Flags]]:
-        """Where a process can never get what it is owed, whoever asks: not without a fault."""
+        """Where a process can never get what it is owed, even if others ask: not without a fault."""
         return self._unreachable(self._without_faults)
 
     def _unreachable(self, graph: Backward) -> dict[str, list[Flags]]:

@@ -30,11 +30,11 @@ BEST_FIRST: tuple[Word, ...] = (
 )
 
 
-class Fate(msgspec.Struct, frozen=True):
+class Fate(msgspec.Struct, frozen=True, omit_defaults=True):
     """What can still come of a state.
 
     broken: a property is violated there. lost: it does not show yet, but a process can never get what
-    it waits for, whoever asks. doomed: without faults, every way leads on to a violation. stalled: it does
+    it waits for, even if others ask. doomed: without faults, every way leads on to a violation. stalled: it does
     not show yet, but a process gets what it waits for only if another user asks. risky: one is `moves` away
     without another fault, and can be avoided. fragile: one is `moves` away with another fault. safe:
     nothing can go wrong within the bound. open: not searched so far; nothing is wrong within `moves`.

@@ -2,7 +2,7 @@
 
     two inside           mutual exclusion is violated
     deadlock             nothing is pending any more, and some process waits
-    starve 3             process 3 waits, and can never enter any more, whoever asks
+    starve 3             process 3 waits, and can never enter any more, even if others ask
     disagree             an election is at rest, and not all follow one live leader
     error                a process raises an error
     broken               one of these shows: two inside, a deadlock, disagreement, an error

@@ -113,7 +113,7 @@ class Walk {
   fate(target = this.at) {
     if (target >= 0) return this.map.fates[this.map.states[target][2]];
     const { name, text } = this.map.ends[-target - 1];
-    return { word: "broken", sign: "✕", moves: 0, violated: name, text, processes: [], is_final: true };
+    return { word: "broken", sign: "✕", moves: 0, violated: name, text, is_final: true };
   }
 }
 
@@ -174,7 +174,7 @@ function fates(saved, body) {
 function blunder(map, whole, point) {
   const before = walk(map, whole.steps.slice(1, point).map((step) => step.move)).walk;
   const rank = (move) => BEST_FIRST.indexOf(before.fate(move.target).word);
-  const final = (move) => Number(before.fate(move.target).is_final);
+  const final = (move) => (before.fate(move.target).is_final ? 1 : 0);
   const better = before.moves().sort((a, b) => final(a) - final(b) || rank(a) - rank(b) || a.fault - b.fault)[0];
   if (!better || final(better)) return null;
   const made = whole.steps[point].move, { word } = before.fate(better.target);
