@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 from typing import TYPE_CHECKING
 
 from coterie import locks
@@ -11,6 +13,7 @@ from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.wire.listener import stop_serving
+from coterie.locks.internals import engine_of
 from tests.cluster.local_cluster import document, running
 
 if TYPE_CHECKING:
@@ -70,6 +73,13 @@ class Proxy:
         """Break the connections that stand; what was under way is lost."""
         for writer in self._writers:
             writer.transport.abort()
+
+    def reset(self) -> None:
+        """Break the connections that stand by a reset, as a machine does that does not know of them."""
+        for writer in self._writers:
+            connection = writer.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sever()
 
     def cut(self) -> None:
         """Break the connections, and let in no others."""
@@ -171,7 +181,7 @@ class Program:
 
     @property
     def host(self) -> ParticipantHost:
-        engine = self.coordinator.engine
+        engine = engine_of(self.coordinator)
         assert isinstance(engine, ClusterEngine)
         return engine.group.supply
 

@@ -38,7 +38,7 @@ from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.voter_frames import FindOwners, GetStatus, GetTokenBound, decode_to_voter
 from coterie.errors import ProtocolError
-from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.leases.frames import OwnerReport
 from tests.cluster.absurd import absurd
 from tests.cluster.local_cluster import (
@@ -383,7 +383,7 @@ def test_a_second_connection_of_a_participant_takes_the_place_of_the_first() -> 
             second = await let_in(config, identity)
             await refused(first)
             second.send(Probe(SessionName(identity.name, 1)))
-            await until(lambda: nodes[0].voting.sent["Answer"], "an answer on the second")
+            await until(lambda: nodes[0].voting.programs.sent["Answer"], "an answer on the second")
             second.close("done")
             await second.wait_closed()
 

@@ -24,8 +24,8 @@ from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.change.force import check_force, force
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.discovery import KnownMembership, newest
 from coterie.cluster.node import Node
-from coterie.cluster.wire.query import NodeAnswer, newest
 from coterie.errors import ConfigError, CoterieError, ProtocolError, UsageError
 from coterie.process import Outbox
 from tests.cluster.changed_cluster import Fleet, fleet
@@ -73,7 +73,7 @@ def test_no_successor_is_of_another_installation() -> None:
         assert follows(successor, present) is ours
 
 
-def answer(node: str, identity: str, number: int, disks: str) -> NodeAnswer:
+def answer(node: str, identity: str, number: int, disks: str) -> KnownMembership:
     """Make what a node says whose disk has its own name, in a configuration of these disks."""
     made = convert(document(3)).membership
     members = tuple(
@@ -81,7 +81,7 @@ def answer(node: str, identity: str, number: int, disks: str) -> NodeAnswer:
         for seat, (name, disk) in enumerate(zip("abc", disks.split(), strict=True), 1)
     )
     decided = msgspec.structs.replace(configuration(identity, number), members=members)
-    return NodeAnswer(node[0], node, made.after(decided))
+    return KnownMembership(node[0], node, made.after(decided))
 
 
 def test_a_program_follows_the_installation_of_which_a_quorum_answers() -> None:

@@ -9,12 +9,12 @@ import msgspec
 
 from coterie import system
 from coterie.cluster.change.formation import form
-from coterie.cluster.membership.membership import parse_address
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
 from coterie.cluster.voter.recovery import catch_up, recover
 from coterie.cluster.voter.storage import Storage
+from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.listener import Listener, stop_serving
 from coterie.cluster.wire.query import ask_condition
 from coterie.cluster.wire.trouble import explain
@@ -71,8 +71,7 @@ class Node:
             new_cluster=new_cluster,
         )
         self._listener = Listener(
-            config,
-            name,
+            config.local_node(name),
             system.secret(16).hex(),
             self.voting.clock,
             self.voting.admit,

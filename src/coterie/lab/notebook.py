@@ -38,8 +38,12 @@ def register(formatters: Mapping[str, Formatter]) -> None:
     picture, page = formatters["image/svg+xml"], formatters["text/html"]
     picture.for_type_by_name("coterie.trace", "Trace", space_time)
     page.for_type_by_name("coterie.trace", "Trace", live_run)
-    picture.for_type_by_name("coterie.lab.scenario", "Performance", lambda it: space_time(it.trace))
-    page.for_type_by_name("coterie.lab.scenario", "Performance", lambda it: live_run(it.trace))
+    picture.for_type_by_name(
+        "coterie.lab.scenario.performance", "Performance", lambda it: space_time(it.trace)
+    )
+    page.for_type_by_name(
+        "coterie.lab.scenario.performance", "Performance", lambda it: live_run(it.trace)
+    )
     page.for_type_by_name("coterie.lab.explore.verdict", "Verdict", show_verdict)
     picture.for_type_by_name("coterie.algorithms.deadlock.wait_for", "Graph", draw_wait_for)
 

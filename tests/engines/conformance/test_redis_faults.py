@@ -54,11 +54,11 @@ async def test_a_restart_lets_no_program_in_before_old_leases_are_over(
         async with coterie.connect(made.url()) as ann, coterie.connect(made.url()) as bob:
             held = await ann.lock("x").acquire()
             assert held is not None
-            async with bob.lock("other", ttl=0.5):
+            async with bob.lock("other", lease=0.5):
                 pass
             await asyncio.to_thread(made.kill)
             await asyncio.to_thread(made.start)
-            async with bob.lock("x", ttl=0.5) as other:
+            async with bob.lock("x", lease=0.5) as other:
                 assert not held.valid
                 assert other.token > held.token
             with pytest.raises(coterie.LockLost):
@@ -102,6 +102,26 @@ def test_a_server_that_cannot_keep_locks_is_refused(tmp_path: Path) -> None:
         refused(made.url(), 78, "it is a replica")
         made.say("REPLICAOF NO ONE")
         assert locked(made.url()).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("trouble", "mended"),
+    [
+        ("min-replicas-to-write 1", "min-replicas-to-write 0"),
+        ("maxmemory 1", "maxmemory 0"),
+    ],
+)
+@in_loop
+async def test_a_trouble_that_passes_is_waited_for(
+    tmp_path: Path, trouble: str, mended: str
+) -> None:
+    with server(tmp_path) as made:
+        async with coterie.connect(made.url()) as c:
+            made.say(f"CONFIG SET {trouble}")
+            task = asyncio.create_task(c.lock("x").acquire())
+            assert await c.lock("y").acquire(timeout=0.1) is None
+            made.say(f"CONFIG SET {mended}")
+            assert await task
 
 
 def test_a_password_that_is_wrong_is_said(tmp_path: Path) -> None:

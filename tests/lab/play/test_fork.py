@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.lab.explore import check
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.play.questions import Question
@@ -26,7 +26,7 @@ def position_of(address: RunAddress) -> Position:
 
 
 def test_a_counterexample_is_a_run_that_ends_in_the_violation() -> None:
-    entry = algorithm("maekawa")
+    entry = find("maekawa")
     header = Header(algorithm="maekawa", size=3, variant="survey")
     verdict = check(entry.build(entry.setup(3, "survey")), header=header)
     assert verdict.counterexample is not None
@@ -54,7 +54,7 @@ def test_a_simulation_is_forked_after_any_of_its_records(name: str) -> None:
 
 
 def simulated(name: str, entries: int) -> Trace:
-    entry = algorithm(name)
+    entry = find(name)
     simulation = Simulation(
         entry.build(entry.setup(3)),
         workload=Closed(entries),

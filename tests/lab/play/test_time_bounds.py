@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.lab.explore import check_timed
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.play.questions import Fates, Question
@@ -56,7 +56,7 @@ def test_the_published_theorem_is_broken_within_the_bounds_of_time() -> None:
 
 @pytest.mark.parametrize("entries", [1, 2])
 def test_a_counterexample_of_the_timed_explorer_keeps_the_bounds(entries: int) -> None:
-    entry = algorithm("fault-tolerant")
+    entry = find("fault-tolerant")
     setup = entry.setup(3, "published", SETTINGS)
     header = Header(
         algorithm="fault-tolerant", size=3, variant="published", parameters=SETTINGS, clock="none"

@@ -12,7 +12,13 @@ from coterie.cli.cluster.change import visit_of
 from coterie.cli.common.output import print_json, print_table
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.plan import failures_borne, protocol_of, votes_of
-from coterie.cluster.change.survey import SpareState, Standing, VoterState, look, look_for_spares
+from coterie.cluster.change.survey import (
+    KnownConfiguration,
+    SpareState,
+    VoterState,
+    look,
+    look_for_spares,
+)
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import CoterieError
 
@@ -121,7 +127,7 @@ async def _settlement(url: str | None) -> Settlement:
     )
 
 
-def _row(voter: VoterState, standing: Standing) -> VoterRow:
+def _row(voter: VoterState, standing: KnownConfiguration) -> VoterRow:
     condition, present = voter.condition, standing.configuration
     if condition is None:
         votes = votes_of(present, voter.seat)
@@ -147,7 +153,7 @@ def _row(voter: VoterState, standing: Standing) -> VoterRow:
     )
 
 
-async def _state(standing: Standing) -> tuple[str, str]:
+async def _state(standing: KnownConfiguration) -> tuple[str, str]:
     """Say what is under way, and what to do about it."""
     present = standing.configuration
     if present.number == 0:
@@ -163,7 +169,7 @@ async def _state(standing: Standing) -> tuple[str, str]:
     return "settled", _advice(standing)
 
 
-def _advice(standing: Standing) -> str:
+def _advice(standing: KnownConfiguration) -> str:
     """Say what to do about voters that do not answer with their own disks."""
     swapped = [voter.name for voter in standing.voters if standing.owner_of_disk(voter)]
     if swapped:
@@ -180,7 +186,7 @@ def _advice(standing: Standing) -> str:
     return f"after the loss of a disk: coterie cluster replace {others[0]}" if others else ""
 
 
-async def _why_unformed(standing: Standing) -> str:
+async def _why_unformed(standing: KnownConfiguration) -> str:
     try:
         await forming_goal(standing.membership, standing.security)
     except CoterieError as error:

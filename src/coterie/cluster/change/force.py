@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
-    from coterie.cluster.change.survey import Standing, VoterState
+    from coterie.cluster.change.survey import KnownConfiguration, VoterState
 
 DAY_SECONDS = 86_400.0
 LEAPS_MAX = 1 << 20  # so that a second operator who forces at the same time hardly draws the same
 
 
-def check_force(standing: Standing, kept: Sequence[str]) -> list[VoterState]:
+def check_force(standing: KnownConfiguration, kept: Sequence[str]) -> list[VoterState]:
     """Return the voters that are kept.
 
     Raises an error while another voter answers, or one of them does not, or if they are a quorum.
@@ -87,7 +87,7 @@ def _check_given_up(voters: Sequence[VoterState]) -> None:
         )
 
 
-async def force(standing: Standing, kept: Sequence[VoterState]) -> Configuration:
+async def force(standing: KnownConfiguration, kept: Sequence[VoterState]) -> Configuration:
     """Make the voters that are kept go on by themselves; return what they go by.
 
     Raises `ChangeConflict` if one of them knows of a later configuration than was looked at.
@@ -101,7 +101,7 @@ async def force(standing: Standing, kept: Sequence[VoterState]) -> Configuration
     return forced
 
 
-async def _ask_bound(voter: VoterState, standing: Standing) -> int:
+async def _ask_bound(voter: VoterState, standing: KnownConfiguration) -> int:
     try:
         async with standing.consult(voter) as talk:
             answer = await talk.ask(GetTokenBound(), TokenBound)
@@ -116,7 +116,7 @@ async def _ask_bound(voter: VoterState, standing: Standing) -> int:
     return answer.bound
 
 
-async def _impose(voter: VoterState, forced: Configuration, standing: Standing) -> None:
+async def _impose(voter: VoterState, forced: Configuration, standing: KnownConfiguration) -> None:
     try:
         async with standing.command(voter) as talk:
             talk.send(Impose(forced))

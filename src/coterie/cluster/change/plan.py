@@ -46,7 +46,7 @@ class Newcomer(msgspec.Struct, frozen=True):
     votes: int = 1
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ChangePlan(msgspec.Struct, frozen=True):
     """What a change will do."""
 
     goal: Goal
@@ -349,7 +349,7 @@ def _number(key: str, text: str) -> float:
 # What a goal means
 
 
-def make_plan(present: Configuration, goal: Goal, gone: Collection[int] = ()) -> Plan:
+def make_plan(present: Configuration, goal: Goal, gone: Collection[int] = ()) -> ChangePlan:
     """Say which steps lead to a goal, and how many failures are borne on the way.
 
     The seats that are `gone` do not answer, so their failures have happened already.
@@ -360,7 +360,9 @@ def make_plan(present: Configuration, goal: Goal, gone: Collection[int] = ()) ->
     members = goal.members if goal.part else present.members
     staying = {member.seat for member in members if member.seat in part.seats}
     leaving = tuple(each.name for each in present.members if each.seat not in staying)
-    return Plan(goal, tuple(_steps(present, goal)), before, min(before, after), after, leaving)
+    return ChangePlan(
+        goal, tuple(_steps(present, goal)), before, min(before, after), after, leaving
+    )
 
 
 def expected(present: Configuration, goal: Goal) -> Configuration:

@@ -10,10 +10,12 @@ import msgspec
 from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change.formation import explain_protocol
-from coterie.cluster.membership.membership import Member, Membership, check_decided, parse_address
+from coterie.cluster.membership.discovery import ask_membership
+from coterie.cluster.membership.membership import Member, Membership, check_decided
+from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.cluster.wire.handshake import Credentials, OtherInstallationError
-from coterie.cluster.wire.query import ask_condition, ask_membership, consult
+from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.client.access import Visit
-    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.query import Consultation
 
 SPARE, REMOVED = "spare", "removed"  # nodes that do not vote
@@ -44,7 +46,7 @@ class VoterState(msgspec.Struct, frozen=True):
     is_foreign: bool = False  # it belongs to another installation
 
 
-class Standing(msgspec.Struct, frozen=True):
+class KnownConfiguration(msgspec.Struct, frozen=True):
     """The newest configuration that any node knows that was asked, and all voters of it."""
 
     membership: Membership
@@ -118,7 +120,7 @@ class Standing(msgspec.Struct, frozen=True):
         return consult(address, credentials, tls, voter.name, role="operator")
 
 
-async def look(visit: Visit) -> Standing:
+async def look(visit: Visit) -> KnownConfiguration:
     """Ask every voter; raises `UsageError` where voters are fixed, `Unavailable` if none answers.
 
     Every address that the operator has named is asked as well, and none is left out because it is
@@ -142,7 +144,7 @@ async def look(visit: Visit) -> Standing:
                 check_decided(theirs)
                 newest = membership.after(_noted(theirs, newest.configuration))
         if newest.configuration.number == membership.configuration.number:
-            return Standing(newest, visit.security, voters)
+            return KnownConfiguration(newest, visit.security, voters)
         membership = newest
 
 
@@ -214,7 +216,7 @@ class SpareState(msgspec.Struct, frozen=True):
         return self.state in (SPARE, REMOVED)
 
 
-async def look_for_spares(visit: Visit, standing: Standing) -> list[SpareState]:
+async def look_for_spares(visit: Visit, standing: KnownConfiguration) -> list[SpareState]:
     """Ask at the addresses that the operator has named which of the nodes there do not vote."""
     known = {voter.address for voter in standing.voters}
     places = [address for address in visit.addresses if str(address) not in known]
@@ -223,7 +225,7 @@ async def look_for_spares(visit: Visit, standing: Standing) -> list[SpareState]:
     return [spare for spare in found if spare and spare.identity not in identities]
 
 
-async def _ask_stranger(address: Address, standing: Standing) -> SpareState | None:
+async def _ask_stranger(address: Address, standing: KnownConfiguration) -> SpareState | None:
     security = standing.security
     credentials = standing.membership.credentials(security.secret_bytes())
     try:
@@ -255,7 +257,7 @@ def _state_of_stranger(condition: Condition, newest: Configuration) -> str:
     return REMOVED
 
 
-async def check_orders(standing: Standing) -> None:
+async def check_orders(standing: KnownConfiguration) -> None:
     """Raise `ConfigError` if the voters take no orders from here: they may ask for another secret."""
     for voter in standing.voters:
         if voter.seat not in standing.up:
@@ -270,7 +272,7 @@ async def check_orders(standing: Standing) -> None:
             ) from None
 
 
-def check_protocol(standing: Standing, protocol: int) -> None:
+def check_protocol(standing: KnownConfiguration, protocol: int) -> None:
     """Raise an error if a voter, or a program that is connected to one, cannot speak a protocol.
 
     There is no way back from it, and software that does not speak it is refused from then on.

@@ -12,6 +12,7 @@ from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, 
 from coterie.algorithms.mutex.quorum.leased.configuration import Member as Voting
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.cluster.runtime import clock
+from coterie.cluster.wire.address import Address, parse_address
 from coterie.cluster.wire.frames import OLDEST_PROTOCOL, PROTOCOL
 from coterie.cluster.wire.handshake import Credentials
 from coterie.coteries import parse_coterie
@@ -20,37 +21,10 @@ from coterie.errors import ConfigError, ProtocolError, UsageError
 if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.frames import Attempt
 
-PORT = 7420
 RESERVE_MAX = 1 << 40  # tokens that one write may be good for
 CONFIGURATIONS_MAX = 1 << 48  # so many can be decided
 ROUNDS_MAX = 1 << 48  # of attempts to decide one of them
 FLOOR_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
-
-
-class Address(msgspec.Struct, frozen=True, array_like=True):
-    """Where a node listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        """Return the address as people write it."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def parse_address(text: str, port: int | None = PORT) -> Address:
-    """Return the address that `host`, `host:port` or `[host]:port` names."""
-    host, colon, given = text.rpartition(":")
-    if not colon or (text.endswith("]") and text.startswith("[")):
-        host, given = text, "" if port is None else str(port)
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not given.isascii() or not given.isdecimal() or int(given) > 65535:
-        raise ConfigError(f"expected an address such as host:{port or PORT}, got {text!r}")
-    try:
-        host.encode("idna")
-    except UnicodeError:
-        raise ConfigError(f"no host can have the name in {text!r}: {host!r}") from None
-    return Address(host, int(given))
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):

@@ -12,10 +12,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from coterie.cluster.membership.discovery import ask_membership
 from coterie.cluster.membership.membership import check_bound
 from coterie.cluster.wire.connection import FAULTS
 from coterie.cluster.wire.handshake import OtherInstallationError
-from coterie.cluster.wire.query import ask_membership, consult
+from coterie.cluster.wire.query import consult
 from coterie.cluster.wire.voter_frames import GetTokenBound, TokenBound
 from coterie.errors import ConfigError, CoterieError
 

@@ -93,7 +93,7 @@ class MembershipReply(Service, frozen=True):
 # Between the nodes of a classic algorithm, and between the sites of a store
 
 
-class Letter(Service, frozen=True):
+class ClassicMessage(Service, frozen=True, tag="Letter"):  # its name in protocol 6 and 7
     """A message of the algorithm that runs for one lock; without content: there is such a lock."""
 
     seq: int
@@ -107,7 +107,7 @@ class Receipt(Service, frozen=True):
     seq: int
 
 
-decode_letter = msgspec.msgpack.Decoder(Letter).decode
+decode_letter = msgspec.msgpack.Decoder(ClassicMessage).decode
 decode_receipt = msgspec.msgpack.Decoder(Receipt | Refusal).decode
 decode_hello = msgspec.msgpack.Decoder(Hello).decode
 decode_proof = msgspec.msgpack.Decoder(Proof).decode

@@ -1,28 +1,31 @@
-"""What a lock directory shows: looking makes, joins and removes nothing."""
+"""What a lock directory shows, also in words: looking makes, joins and removes nothing."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from coterie.algorithms.deadlock.condition import any_of
-from coterie.engines.file.directory import Directory
-from coterie.engines.file.parties import Standing, all_lines, party
+from coterie.engines.file.directory.folder import Directory
+from coterie.engines.file.engine import make_engine
+from coterie.engines.file.parties import LockParties, all_parties, party
 from coterie.errors import Unavailable
-from coterie.locks.deadlocks.lock_collection import Collection
-from coterie.locks.deadlocks.lock_graph import lasting_graph
-from coterie.locks.deadlocks.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
+from coterie.locks.deadlocks.collection import Collection
+from coterie.locks.deadlocks.graph import lasting_graph
+from coterie.locks.deadlocks.reports import Hold, LockOwner, LockWait, OwnerId, Wanted
 from coterie.locks.engine import LockState
+from coterie.locks.status import Status
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.algorithms.deadlock.wait_for import Graph
-    from coterie.engines.file.directory.board import Entry
+    from coterie.engines.file.directory.program_record import BoardEntry
 
-# An owner that waits for any one of several locks and gets one leaves the other lines a moment later;
+# An owner that waits for any one of several locks and gets one leaves the other parties a moment later;
 # after this pause it no longer looks as if it waited.
 PAUSE_SECONDS = 0.05
 
@@ -40,7 +43,7 @@ def inspect(folder: Path) -> DirectoryState:
     """List the locks that are held or waited for."""
     locks = [
         LockState(name, list(map(party, inside)), [], list(map(party, waiting)))
-        for name, (inside, waiting) in sorted(_lines(folder).items())
+        for name, (inside, waiting) in sorted(_parties(folder).items())
     ]
     return DirectoryState(str(folder), locks)
 
@@ -51,27 +54,27 @@ def inspect_waits(folder: Path) -> Graph[str]:
     Numbers of requests are never used again, so a wait that is seen twice has lasted all the time
     between.
     """
-    first = _collect(_lines(folder))
+    first = _collect(_parties(folder))
     time.sleep(PAUSE_SECONDS)
-    return lasting_graph(first, _collect(_lines(folder)))
+    return lasting_graph(first, _collect(_parties(folder)))
 
 
-def _lines(folder: Path) -> dict[str, Standing]:
+def _parties(folder: Path) -> dict[str, LockParties]:
     try:
-        return all_lines(Directory(str(folder)))
+        return all_parties(Directory(str(folder)))
     except OSError as error:
         raise Unavailable(f"the lock directory {folder}: {error}") from None
 
 
-def _collect(lines: dict[str, Standing]) -> Collection:
-    waits: dict[OwnerId, dict[str, Entry]] = {}
-    for lock, (_, waiting) in sorted(lines.items()):
+def _collect(parties: dict[str, LockParties]) -> Collection:
+    waits: dict[OwnerId, dict[str, BoardEntry]] = {}
+    for lock, (_, waiting) in sorted(parties.items()):
         for entry in waiting:
             waits.setdefault(_owner_id(entry), {})[lock] = entry
     collection = Collection(
-        _owner(entry, waits) for _, (_, waiting) in sorted(lines.items()) for entry in waiting
+        _owner(entry, waits) for _, (_, waiting) in sorted(parties.items()) for entry in waiting
     )
-    for lock, (inside, _) in sorted(lines.items()):
+    for lock, (inside, _) in sorted(parties.items()):
         wanted = Wanted(lock)
         collection.hear(
             wanted, [Hold(wanted, entry.token, _owner(entry, waits)) for entry in inside]
@@ -79,17 +82,17 @@ def _collect(lines: dict[str, Standing]) -> Collection:
     return collection
 
 
-def _owner(entry: Entry, waits: dict[OwnerId, dict[str, Entry]]) -> LockOwner:
+def _owner(entry: BoardEntry, waits: dict[OwnerId, dict[str, BoardEntry]]) -> LockOwner:
     owner = _owner_id(entry)
     return LockOwner(owner, entry.process, entry.task, _wait(waits.get(owner, {})))
 
 
-def _owner_id(entry: Entry) -> OwnerId:
+def _owner_id(entry: BoardEntry) -> OwnerId:
     return OwnerId(entry.participant, entry.owner)
 
 
-def _wait(entries: dict[str, Entry]) -> LockWait | None:
-    """Describe the wait of an owner by its places in lines: any one of their locks would do.
+def _wait(entries: dict[str, BoardEntry]) -> LockWait | None:
+    """Describe the wait of an owner by its places in parties: any one of their locks would do.
 
     Another wait for the same locks has another request, whose number is greater than all before.
     """
@@ -98,3 +101,38 @@ def _wait(entries: dict[str, Entry]) -> LockWait | None:
     numbers = [entry.request for entry in entries.values()]
     since = min(entry.since for entry in entries.values())
     return LockWait(max(numbers), any_of(*map(Wanted, entries)), int(since * 1e9), since)
+
+
+# In words
+
+
+def make_source(url: str) -> DirectorySource:
+    """Return the source of the directory that a URL names."""
+    return DirectorySource(make_engine(url).folder)
+
+
+class DirectorySource:
+    """Reads a lock directory; one that does not exist has no locks, and is not created."""
+
+    def __init__(self, folder: Path) -> None:
+        """Remember the directory."""
+        self._folder = folder
+
+    async def look(self, *, locks: bool = False, waits: bool = False) -> Status:
+        """Read it in a thread, since it pauses between two looks at the waits."""
+        return await asyncio.to_thread(self._read, locks=locks, waits=waits)
+
+    def _read(self, *, locks: bool, waits: bool) -> Status:
+        name = str(self._folder)
+        absent = (locks or waits) and not self._folder.exists()
+        return Status(
+            "lock directory",
+            name,
+            inspect(self._folder) if locks else DirectoryState(name, []),
+            [],
+            (),
+            "readable",
+            f"no nodes: {name} is a lock directory on this machine; try coterie status locks",
+            inspect_waits(self._folder) if waits else None,
+            notes=[f"{name} does not exist: no lock has been taken yet"] if absent else [],
+        )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote
 
 import asyncpg
 
 from coterie.lab.audit.target import Aborted, Level
-from coterie.system.postgresql import FAILURES, Servers, close, meaning
+from coterie.locks.url import split_server_url
+from coterie.system.postgresql import FAILURES, PostgresqlServers, close
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -43,14 +45,21 @@ class PostgresqlTarget:
     def __init__(self, url: str, prefix: str) -> None:
         """Remember where it is; `open` connects."""
         self.prefix = prefix
-        self._shown = url.rpartition("@")[2].removeprefix("postgresql://").partition("?")[0]
-        # Without prepared statements by name, which poolers may give to another session.
-        self._servers = Servers([url], statement_cache_size=0)
+        parts = split_server_url(url)
+        user, _, hosts = parts.netloc.rpartition("@")
+        name, _, password = user.partition(":")
+        self._servers = PostgresqlServers(
+            f"{hosts}{parts.path}",
+            [parts._replace(netloc=hosts).geturl()],
+            user=unquote(name) or None,
+            password=unquote(password) or None,
+            statement_cache_size=0,  # poolers may give what is prepared to another session
+        )
         self._connection: Any = None
 
     def __str__(self) -> str:
         """Name the server for people, without a password."""
-        return f"postgresql at {self._shown}"
+        return str(self._servers)
 
     async def open(self) -> None:
         """Connect, and make the table."""
@@ -85,7 +94,7 @@ class PostgresqlTarget:
         except REFUSED as error:
             raise Aborted(str(error).partition("\n")[0]) from None
         except FAILURES as error:
-            raise meaning(self, error) from None
+            raise self._servers.error(error) from None
 
 
 class PostgresqlSession:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from coterie.catalogue import algorithm, every_algorithm
+from coterie.catalogue import every_algorithm, find
 from coterie.lab.explore.budget import Budget
 from coterie.lab.play.entries import Entry, entry_of
 from coterie.lab.play.exploration.atlas import STATES_MAX, Searched, build, ended, horizon
@@ -98,7 +98,7 @@ class Laboratory:
             first=run.first,
             algorithm=header.algorithm,
             size=header.size,
-            variant=header.variant or algorithm(header.algorithm).variants[0].name,
+            variant=header.variant or find(header.algorithm).variants[0].name,
             channel=play.channel.value,
             moves=moves,
             codes=[step.code for step in run.steps[1:]],

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.dashboard import ASSETS
 from coterie.errors import UsageError
 from coterie.lab.play.entries import Entry, entry_of
@@ -79,7 +79,7 @@ def map_page(
     question = Question(first, list(moves), bound=allowed, budget_ms=MAP_MILLISECONDS)
     played = laboratory.play_whole(question)
     drawn = laboratory.map(question, cancelled)
-    entry = entry_of(algorithm(played.algorithm))
+    entry = entry_of(find(played.algorithm))
     return _page(MapContent(entry, allowed, drawn, played.moves), first, ["lab/map.js"])
 
 
@@ -115,7 +115,7 @@ def _content(
         except UsageError:  # the page shows the run without them
             fates = None
         places.append(_place(position, fates))
-    return Content(entry_of(algorithm(whole.algorithm)), bound, whole.steps, places)
+    return Content(entry_of(find(whole.algorithm)), bound, whole.steps, places)
 
 
 def _place(position: Position, fates: Fates | None) -> Place:

@@ -16,7 +16,7 @@ from coterie.errors import UsageError
 from coterie.lab.serializability import check
 from coterie.lab.trials.trial import Trial
 from coterie.transactions.catalogue import schemes
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 from coterie.transactions.schemes.scheduler import BEGINNING
 
 if TYPE_CHECKING:
@@ -143,11 +143,11 @@ def _history(operations: Sequence[Operation]) -> History:
         match each.kind:
             case "r":
                 seen = _seen(operations[:place], each.key)
-                event = Event(name, "read", each.key, None if seen is None else seen)
+                event = HistoryEvent(name, "read", each.key, None if seen is None else seen)
             case "w":
-                event = Event(name, "write", each.key, place + 1, place + 1)
+                event = HistoryEvent(name, "write", each.key, place + 1, place + 1)
             case kind:
-                event = Event(name, "commit" if kind == "c" else "abort")
+                event = HistoryEvent(name, "commit" if kind == "c" else "abort")
         history.add(event)
     return history
 

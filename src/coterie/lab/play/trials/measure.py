@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.catalogue import Costs, algorithm
+from coterie.catalogue import Costs, find
 from coterie.coteries.coterie import shorter_lists
 from coterie.errors import UsageError
 from coterie.lab.play.exercises.quorums import LISTED_IDS_MAX
@@ -51,7 +51,7 @@ def measure(question: MeasureQuestion) -> Measured:
     header, _ = read_first_line(question.first)
     if header.size > PROCESSES_MAX:
         raise UsageError(f"at most {PROCESSES_MAX} processes are measured here")
-    entry = algorithm(header.algorithm)
+    entry = find(header.algorithm)
     setup = entry.setup(header.size, header.variant or None, header.parameters)
     variant = entry.variant(setup.variant)
     if not variant.sound:

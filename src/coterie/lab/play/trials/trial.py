@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.catalogue import Costs, algorithm
+from coterie.catalogue import Costs, find
 from coterie.coteries.coterie import shorter_lists
 from coterie.errors import UsageError
 from coterie.lab.play.exercises.quorums import LISTED_IDS_MAX
@@ -201,7 +201,7 @@ def _read(question: TrialQuestion) -> tuple[Algorithm, Setup, Header, Channel | 
         raise UsageError(f"entries must be between 1 and {ENTRIES_MAX:,}, not {question.entries}")
     if len(question.faults) > FAULTS_MAX:
         raise UsageError(f"at most {FAULTS_MAX} faults, not {len(question.faults)}")
-    entry = algorithm(header.algorithm)
+    entry = find(header.algorithm)
     setup = entry.setup(header.size, header.variant or None, header.parameters)
     header = msgspec.structs.replace(header, variant=setup.variant, seed=question.seed)
     return entry, setup, header, channel
@@ -264,9 +264,7 @@ def _command(question: TrialQuestion, header: Header, channel: Channel | None) -
     if channel is not None:
         words.append("--fifo" if channel is Channel.FIFO else "--unordered")
     unused = {"rate"} if question.workload not in ("poisson", "hot-spot") else set()
-    if not isinstance(
-        algorithm(header.algorithm).costs, Costs
-    ):  # an election has no users that ask
+    if not isinstance(find(header.algorithm).costs, Costs):  # an election has no users that ask
         unused = {"workload", "entries", "rate", "hold"}
     usual = {"workload": "closed", "entries": 10, "rate": 0.1, "latency": "1"}
     usual |= {"loss": 0.0, "duplication": 0.0, "seed": 0}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.coteries.coterie import shorter_lists
 from coterie.lab.explore import check, check_timed, needs_clock, refuse_with_clock
 from coterie.lab.play.exercises.quorums import LISTED_IDS_MAX
@@ -73,7 +73,7 @@ def run_check(question: CheckQuestion, progress: Callable[[Progress], None]) -> 
     """Search; `progress` is called about twice a second, and ends the search if it raises."""
     question.bound.check()
     header, channel = read_first_line(question.first)
-    entry = algorithm(header.algorithm)
+    entry = find(header.algorithm)
     setup = entry.setup(header.size, header.variant or None, header.parameters)
     header = msgspec.structs.replace(header, variant=setup.variant)
     verdict = _search(entry.build(setup), question.bound, channel, header, progress)

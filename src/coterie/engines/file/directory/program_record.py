@@ -1,0 +1,305 @@
+"""The board of a program: what it holds and what it waits for, for others to read.
+
+A board is a file of slots of fixed size, which its program has mapped: to write a slot costs no call to
+the system. Each open descriptor of `words` has a slot. A slot is written *before* the byte of a lock is
+taken and cleared after it is given back, so the holder of a locked byte has a slot at any time, and a
+waiter knows whose end to watch for. Exclusion and order do not rest on boards, since a user may write
+into its own whatever it likes.
+
+A slot counts as long as its program lives, which keeps the first byte of its board locked; the slot of a
+descriptor that was lent also as long as a child keeps the pipe open that goes with it. These locks are not
+in `words`: the kernel looks through all locks of a file at each call, and so a program that holds nothing
+costs the others nothing.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import struct
+import time
+from _thread import allocate_lock
+from typing import TYPE_CHECKING, NamedTuple
+
+from coterie.engines.file.directory import byte_lock
+from coterie.engines.file.directory.folder import READ
+from coterie.engines.file.directory.pipes import lent, open_life
+
+if TYPE_CHECKING:
+    from coterie.engines.file.directory.folder import Folder
+
+EMPTY, ASKS, WAITS, HOLDS = range(4)
+SHARES, LENT = 1, 2  # flags: in shared mode; a child may have inherited the descriptor
+SLOT_BYTES = 512
+PAGE_BYTES = max(4096, mmap.ALLOCATIONGRANULARITY)
+BOARD_BYTES_MAX = 1 << 26
+MAGIC = b"coterie board 2\n"
+EARLIER = (
+    b"coterie board 1\n"  # of programs that lock a byte of `words` for each descriptor instead
+)
+# The state, flags, lengths of name and task, the lock, the token, the time, the owner, the request,
+# the place in the queue, the life of the descriptor.
+FIELDS = struct.Struct("<BBHHxxQQdQQQQ")
+NUMBER = struct.Struct("<Q")
+TOKEN = 16  # where this field is
+NAME, NAME_BYTES_MAX = FIELDS.size, 256
+TASK = NAME + NAME_BYTES_MAX
+TASK_BYTES_MAX = SLOT_BYTES - TASK
+LIFE_OFFSET = 1 << 61  # of the bytes that earlier programs lock in `words`
+LIFE_BITS = 60
+OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Slot:
+    """One slot of our own board."""
+
+    __slots__ = ("_life", "_map", "_offset", "_texts")
+
+    def __init__(self, mapped: mmap.mmap, offset: int, life: int) -> None:
+        """Use that part of the map; empty at first."""
+        self._map = mapped
+        self._offset = offset
+        self._life = life
+        self._texts = (b"", b"")
+        mapped[offset] = EMPTY
+
+    def write(  # noqa: PLR0917 - on the way of every lock, where keywords cost
+        self,
+        state: int,
+        flags: int,
+        lock_offset: int,
+        name: bytes,
+        task: bytes,
+        owner: int,
+        request: int,
+        position: int,
+    ) -> None:
+        """Write that we are about to take the byte of a lock, or wait at a place in its queue."""
+        offset = self._offset
+        if len(task) > TASK_BYTES_MAX:
+            task = task[:TASK_BYTES_MAX]
+        if self._texts != (name, task):
+            self._texts = (name, task)
+            self._map[offset + NAME : offset + NAME + len(name)] = name
+            self._map[offset + TASK : offset + TASK + len(task)] = task
+        FIELDS.pack_into(
+            self._map,
+            offset,
+            state,
+            flags,
+            len(name),
+            len(task),
+            lock_offset,
+            0,
+            time.time(),
+            owner,
+            request,
+            position,
+            self._life,
+        )
+
+    def state(self, state: int) -> None:
+        """Write what we do now: wait, or try to take the byte after having waited."""
+        self._map[self._offset] = state
+
+    def hold(self, token: int) -> None:
+        """Write that we hold the lock."""
+        NUMBER.pack_into(self._map, self._offset + TOKEN, token)
+        self._map[self._offset] = HOLDS
+
+    def lend(self) -> None:
+        """Write that a child may keep the lock when we end."""
+        self._map[self._offset + 1] |= LENT
+
+    def clear(self) -> None:
+        """Write that the slot says nothing."""
+        self._map[self._offset] = EMPTY
+
+
+class Board:
+    """The board of this program; any thread may ask for a slot."""
+
+    def __init__(self, boards: Folder, program: int, process: str, participant: str) -> None:
+        """Make it; `process` is for people and `participant` for deadlock detection."""
+        self._guard = allocate_lock()
+        self._maps: list[mmap.mmap] = []
+        self._used = 1  # the first slot is the header
+        name = f"{program:016x}"
+        self._descriptor = boards.create(name)
+        self._life = -1
+        try:
+            # One more, for the lock alone: a map has a copy of its descriptor, which a forked child keeps.
+            self._life = os.open(name, OPEN, dir_fd=boards.descriptor)
+            byte_lock.call(self._life, byte_lock.SET, _LIVES)
+            page, _ = self._find(0)
+        except BaseException:
+            self.close()
+            boards.unlink(name)
+            raise
+        text = f"{process}\n{participant}\n".encode()[: SLOT_BYTES - len(MAGIC)]
+        page[: len(MAGIC) + len(text)] = MAGIC + text
+
+    def slot(self, life: int) -> Slot:
+        """Return a slot that is not used yet, for a descriptor of that life."""
+        with self._guard:
+            mapped, offset = self._find(self._used * SLOT_BYTES)
+            self._used += 1
+        return Slot(mapped, offset, life)
+
+    def _find(self, offset: int) -> tuple[mmap.mmap, int]:
+        """Return the map that has an offset of the file, and where: each is as long as all before."""
+        number = (offset // PAGE_BYTES).bit_length()
+        while len(self._maps) <= number:
+            start = _start(len(self._maps))
+            length = _start(len(self._maps) + 1) - start
+            # Written, not just made longer: on a full disk this fails, and a store into the map would
+            # end the program.
+            os.pwrite(self._descriptor, bytes(length), start)
+            self._maps.append(mmap.mmap(self._descriptor, length, offset=start))
+        return self._maps[number], offset - _start(number)
+
+    def close(self) -> None:
+        """Close the file; the maps stay for the slots that have them. Safe to do twice."""
+        descriptors, self._descriptor, self._life = (self._descriptor, self._life), -1, -1
+        for descriptor in descriptors:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def _start(number: int) -> int:
+    return PAGE_BYTES << (number - 1) if number else 0
+
+
+class BoardEntry(NamedTuple):
+    """What a slot of a board says, and whose word that is."""
+
+    state: int
+    shared: bool
+    lent: bool
+    offset: int
+    name: str
+    token: int
+    since: float
+    owner: int  # the number of a task or thread of its program
+    task: str
+    request: int  # not used again by its program
+    position: int  # in the queue of its lock, while it waits
+    life: int
+    process: str
+    participant: str
+    program: int
+    user: int  # the uid of the board's file, which its author cannot choose
+
+
+def programs(boards: int) -> list[int]:
+    """List the programs that have boards in an open folder."""
+    found = []
+    for name in os.listdir(boards):
+        if len(name) == 16:
+            try:
+                found.append(int(name, 16))
+            except ValueError:
+                continue  # not ours
+    return found
+
+
+def read_board(boards: int, program: int, lock_file: int) -> list[BoardEntry]:
+    """Read what the board of a program says now; nothing if it has none.
+
+    `lock_file` is a descriptor of the locks, of no handle, by which to see which slots of earlier programs count.
+    """
+    try:
+        board = os.open(f"{program:016x}", READ, dir_fd=boards)
+    except OSError:
+        return []
+    try:
+        found = os.fstat(board)
+        if not stat.S_ISREG(found.st_mode):
+            return []
+        size = min(found.st_size, BOARD_BYTES_MAX)
+        # What is being written while we read differs, and is left out: it is about to change.
+        first, second = os.pread(board, size, 0), os.pread(board, size, 0)
+        lives = byte_lock.blocked(board, _LIVES)
+    except OSError:
+        return []
+    finally:
+        os.close(board)
+    process, participant = _header(first)
+    entries = []
+    for offset in range(SLOT_BYTES, len(first) - SLOT_BYTES + 1, SLOT_BYTES):
+        slot = first[offset : offset + SLOT_BYTES]
+        if slot[0] == EMPTY or slot != second[offset : offset + SLOT_BYTES]:
+            continue
+        entry = _entry(slot, process, participant, program, found.st_uid)
+        if entry is None:
+            continue
+        if first.startswith(EARLIER):
+            life = byte_lock.request(byte_lock.ALONE, LIFE_OFFSET + entry.life)
+            counts = byte_lock.blocked(lock_file, life)
+        else:
+            counts = lives or (entry.lent and is_kept(boards, program, entry.life))
+        if counts:
+            entries.append(entry)
+    return entries
+
+
+def is_kept(boards: int, program: int, life: int) -> bool:
+    """Return True if a descriptor that was lent is open anywhere."""
+    pipe = open_life(boards, lent(program, life))
+    if pipe is None:
+        return False
+    os.close(pipe)
+    return True
+
+
+def _header(content: bytes) -> tuple[str, str]:
+    queues = content[len(MAGIC) : SLOT_BYTES].split(b"\0")[0].decode("utf-8", "replace").split("\n")
+    if not content.startswith((MAGIC, EARLIER)) or len(queues) < 2:
+        return "unknown", ""
+    return queues[0], queues[1]
+
+
+def _entry(
+    slot: bytes, process: str, participant: str, program: int, user: int
+) -> BoardEntry | None:
+    """Read a slot; None if it makes no sense."""
+    fields = FIELDS.unpack_from(slot)
+    (
+        state,
+        flags,
+        name_bytes,
+        task_bytes,
+        lock_offset,
+        token,
+        since,
+        owner,
+        request,
+        position,
+        life,
+    ) = fields
+    if state > HOLDS or name_bytes > NAME_BYTES_MAX or task_bytes > TASK_BYTES_MAX:
+        return None
+    if life >> LIFE_BITS or not since >= 0:
+        return None
+    return BoardEntry(
+        state=state,
+        shared=bool(flags & SHARES),
+        lent=bool(flags & LENT),
+        offset=lock_offset,
+        name=slot[NAME : NAME + name_bytes].decode("utf-8", "replace"),
+        token=token,
+        since=since,
+        owner=owner,
+        task=slot[TASK : TASK + task_bytes].decode("utf-8", "replace"),
+        request=request,
+        position=position,
+        life=life,
+        process=process,
+        participant=participant,
+        program=program,
+        user=user,
+    )
+
+
+_LIVES = byte_lock.request(byte_lock.ALONE, 0)
