@@ -71,6 +71,7 @@ NOT_GERUNDS = {
     "hashing",
     "overtaking",
     "regenerating",
+    "rendezvous_hashing",
     "ring",
     "rotating",
     "timestamp_ordering",
