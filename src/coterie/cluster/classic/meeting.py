@@ -85,7 +85,7 @@ class Meeting(msgspec.Struct):
         self.unable = set(self.others) if self.goes_on else set()
         return self._begin_if_able()
 
-    def _begin_if_able(self) -> list[Wish]:
+    def _begin_if_able(self, missed: frozenset[ProcessId] = frozenset()) -> list[Wish]:
         """Begin if all nodes know this one, and all others that live are able to begin.
 
         A node cannot know by itself whether it was restarted. The nodes that know an earlier start
@@ -99,7 +99,8 @@ class Meeting(msgspec.Struct):
         if self.goes_on and not self.is_announced:
             self.is_announced = True
             wishes.append(Tell(self.others, Able()))
-        if not self.unable:
+        # Nodes that are missed now count as gone, and not those that were: they may have come since.
+        if not self.unable - missed:
             self.has_begun = True
             wishes.append(Begin())
         return wishes
@@ -124,20 +125,24 @@ class Meeting(msgspec.Struct):
     def take_back(self, peer: ProcessId) -> list[Wish]:
         """Note that a node has returned, by the rule of its algorithm."""
         self.lost.discard(peer)
-        # Its new start waits for us, and what the one before was told is forgotten.
-        return [Tell(frozenset({peer}), Able())] if self.is_announced else []
+        if not self.goes_on:
+            return []
+        # What the start before was told is forgotten, and the new one waits for us.
+        gone: list[Note] = [Absent(lost) for lost in sorted(self.lost - self.strangers)]
+        able: list[Note] = [Able()] if self.is_announced else []
+        return [Tell(frozenset({peer}), note) for note in gone + able]
 
     # Nodes that go
 
     def lose(self, peer: ProcessId) -> list[Wish]:
         """Note that a node is gone that was here: it is down, or its second start is refused."""
-        if peer in self.lost:
+        if self.is_refused:
+            # It loses the nodes that go on without it. No other may take them for gone: two that
+            # were restarted would begin beside them.
             return []
+        wishes: list[Wish] = [] if peer in self.lost else [Lost(peer)]
         self.lost.add(peer)
-        wishes: list[Wish] = [Lost(peer)]
-        # A node that was refused, as it was restarted, loses those that go on without it. No other
-        # may take them for gone: two that were restarted would begin beside them.
-        if self.goes_on and not self.is_refused:
+        if self.goes_on and (wishes or peer in self.strangers | self.unable):
             # A node that has not been started is waited for: it could act on its own when it comes,
             # as the others would without it. This one has been here, so each later start of it is
             # refused, or returns: at the nodes that know it, and at those that learn of it here.
@@ -147,17 +152,16 @@ class Meeting(msgspec.Struct):
             wishes += self._begin_if_able()
         return wishes
 
-    def miss(self, unknown: set[ProcessId]) -> list[Wish]:
-        """Note that a lease has passed since the start, and nothing is known of these nodes.
+    def miss(self, unknown: frozenset[ProcessId]) -> list[Wish]:
+        """Note that for a lease nothing has been known of these nodes.
 
-        A node that returns goes on without them: they may be gone for good.
+        A node that returns begins without them, unless it waits for others: they may be gone for good.
         """
         if not self.returns:
             return []
-        missed = sorted(self.strangers & unknown - self.lost)
-        self.lost.update(missed)
-        self.unable.difference_update(missed)
-        return [*map(Lost, missed), *self._begin_if_able()]
+        new = sorted(self.strangers & unknown - self.lost)
+        self.lost.update(new)
+        return [*map(Lost, new), *self._begin_if_able(unknown)]
 
     def refuse(self) -> list[Wish]:
         """Note that a node refuses this one, whose earlier start it knows."""

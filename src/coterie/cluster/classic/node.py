@@ -281,11 +281,9 @@ class Classic:
             },
             extra={"event": "classic-node-starts"},
         )
-        lease = self.membership.settings.lease
-        self._patience = asyncio.get_running_loop().call_later(lease, self._miss_strangers)
-        self._carry_out(
-            self.meeting.start(returns=self._incarnation > 0 and self.tolerates_restarts)
-        )
+        returns = self._incarnation > 0 and self.tolerates_restarts
+        self._carry_out(self.meeting.start(returns=returns))
+        self._wait_for_strangers(self._say_that_it_waits)
 
     def _number_of_start(self) -> int:
         """Return a number that no earlier start of this node had; 0 for the very first.
@@ -417,16 +415,25 @@ class Classic:
             is_known = self.peers[note.process].is_known
         self._carry_out(self.meeting.hear(sender, note, is_known=is_known))
 
-    def _miss_strangers(self) -> None:
-        """Do something about nodes that have not been there for a lease since this one began."""
-        unknown = {peer for peer in self.meeting.others if not self.peers[peer].is_known}
+    def _wait_for_strangers(self, then: Callable[[], None]) -> None:
+        loop, lease = asyncio.get_running_loop(), self.membership.settings.lease
+        self._patience = loop.call_later(lease, self._miss_strangers, then)
+
+    def _miss_strangers(self, then: Callable[[], None]) -> None:
+        """Do something about nodes of which nothing was known for a lease."""
+        others = self.meeting.others
+        unknown = frozenset(peer for peer in others if not self.peers[peer].is_known)
         self._carry_out(self.meeting.miss(unknown))
-        if not self.is_ready:
-            logger.warning(
-                "node %(node)s waits: %(algorithm)s grants locks when all nodes have met, and %(missing)s",
-                {"node": self.name, "algorithm": self.algorithm.name, "missing": self.missing},
-                extra={"event": "node-waits"},
-            )
+        if not self.is_ready and not self.has_failed:
+            then()
+            self._wait_for_strangers(ignore)
+
+    def _say_that_it_waits(self) -> None:
+        logger.warning(
+            "node %(node)s waits: %(algorithm)s grants locks when all nodes have met, and %(missing)s",
+            {"node": self.name, "algorithm": self.algorithm.name, "missing": self.missing},
+            extra={"event": "node-waits"},
+        )
 
     def _lose(self, peer: ProcessId) -> None:
         name = self.peers[peer].name

@@ -361,8 +361,7 @@ class Peers:
 
     async def stop(self) -> None:
         """Call no more, and end all connections."""
-        for peer in self:
-            await peer.stop()
+        await asyncio.gather(*(peer.stop() for peer in self))
         await self._listener.close()
 
     def _caller(self, node: str) -> Caller:
