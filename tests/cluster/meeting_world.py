@@ -136,8 +136,11 @@ def _rename(key: Any, order: tuple[int, ...]) -> Any:
 class MeetingWorld:
     """All nodes, and what has happened so far."""
 
-    def __init__(self, kind: Kind, crashes: int, make: Callable[[int], Meeting]) -> None:
+    def __init__(
+        self, kind: Kind, crashes: int, make: Callable[[int], Meeting], *, cuts: bool = True
+    ) -> None:
         self.kind = kind
+        self.cuts = cuts  # whether handshakes may be cut
         self.crashes = crashes  # that may still happen
         self.nodes = {name: Node() for name in NODES}
         self.keys = {name: node.key() for name, node in self.nodes.items()}
@@ -148,6 +151,7 @@ class MeetingWorld:
         """Return another world in which this has happened; only two nodes take part in it."""
         world = MeetingWorld.__new__(MeetingWorld)
         world.kind, world.crashes, world._make = self.kind, self.crashes, self._make
+        world.cuts = self.cuts
         world.has_begun = self.has_begun
         world.nodes, world.keys = dict(self.nodes), dict(self.keys)
         for name in (one, other) if other else (one,):
@@ -212,17 +216,16 @@ class MeetingWorld:
         known = node.known[other]
         if peer.is_there and other not in node.given_up and not node.is_leaving:
             both = known == peer.start and peer.known[one] == node.start
-            if known != peer.start:
+            if known != peer.start and self.cuts:
                 yield "hears its answer", one, other
-            if peer.known[one] != node.start:
+            if peer.known[one] != node.start and self.cuts:
                 yield "is heard by", one, other
             if not both or other not in node.met or other in node.meeting.lost:
                 yield "calls", one, other
             if both and node.outgoing[other]:
                 yield "tells", one, other
         is_over = not peer.is_there or peer.start != known
-        waited_for = node.meeting.strangers | node.meeting.unable
-        if known >= 0 and is_over and other not in node.meeting.lost - waited_for:
+        if known >= 0 and is_over and other not in node.meeting.lost - node.meeting.strangers:
             yield "loses", one, other
 
     def do(self, event: str, one: int, other: int) -> None:
@@ -259,9 +262,9 @@ class MeetingWorld:
             self._carry_out(one, node.meeting.lose(other))
         elif event == "sends a letter to":
             assert peer.meeting is not None
+            must_answer = peer.meeting.is_announced and not (returned or peer.meeting.is_refused)
             self._carry_out(other, peer.meeting.hear_letter(returned=returned))
-            waits = self.kind.goes_on and not (returned or self._is_doomed(other))
-            if waits and not (peer.meeting.has_begun or peer.meeting.is_refused):
+            if must_answer and not peer.meeting.has_begun:
                 raise ViolatedError(f"{one} has begun, and {other} does not answer")
         else:
             assert event == "tells"
@@ -401,13 +404,14 @@ def explore(
     crashes: int,
     make: Callable[[int], Meeting] | None = None,
     *,
+    cuts: bool = True,
     forgetful: bool = False,
 ) -> Found:
     """Visit all states, breadth first, up to the first violation.
 
     States in which nothing remembers whether the algorithm has begun are left out, unless `forgetful`.
     """
-    world = MeetingWorld(kind, crashes, make or kind.meeting)
+    world = MeetingWorld(kind, crashes, make or kind.meeting, cuts=cuts)
     symmetry = Symmetry()
     paths: dict[object, tuple[Any, str]] = {world.key(symmetry): (None, "")}
     queue = deque([world])

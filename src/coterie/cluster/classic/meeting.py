@@ -142,7 +142,7 @@ class Meeting(msgspec.Struct):
             return []
         wishes: list[Wish] = [] if peer in self.lost else [Lost(peer)]
         self.lost.add(peer)
-        if self.goes_on and (wishes or peer in self.strangers | self.unable):
+        if self.goes_on and (wishes or peer in self.strangers):
             # A node that has not been started is waited for: it could act on its own when it comes,
             # as the others would without it. This one has been here, so each later start of it is
             # refused, or returns: at the nodes that know it, and at those that learn of it here.
