@@ -208,6 +208,9 @@ class Classic:
             ),
             f"{self.algorithm.name} has no programs outside its nodes: join it",
             admin=self._answer,
+            # An election begins anew with each start. A mutex with a rule for returns drops what was
+            # meant for a former start by itself, and relies on what it sends to the new one.
+            keeps_letters=not self.elects and self.tolerates(RETURN),
         )
 
     @property

@@ -2,10 +2,13 @@
 
 Letters are numbered and kept until the other end has confirmed them; a new connection begins with
 those that it may have missed. One receipt confirms all letters before it, and nothing waits for it: so
-it is sent after a while, or after many letters. A node that starts again is another process with no memory of its links:
-what was meant for the one before is dropped. Whether the new one is spoken with depends on the
-algorithm: one that has no rule for the return of a process would go on with a process that has
-forgotten what it promised, and two could be inside.
+it is sent after a while, or after many letters. A node that starts again is another process with no memory of its links.
+Whether it is spoken with depends on the algorithm: one that has no rule for the return of a process
+would go on with a process that has forgotten what it promised, and two could be inside.
+
+Letters that the former start has not confirmed are dropped, or kept for the new one. They are kept for an
+algorithm that assumes reliable links to a process that is back: others may learn of its return by way
+of a third node, and write to it, before they meet its new start.
 """
 
 from __future__ import annotations
@@ -70,7 +73,13 @@ class Peer:
     """One other node: the letters to it, over a link of ours, and those that come from it."""
 
     def __init__(
-        self, config: Config, number: ProcessId, caller: Callable[[str], Caller], handlers: Handlers
+        self,
+        config: Config,
+        number: ProcessId,
+        caller: Callable[[str], Caller],
+        handlers: Handlers,
+        *,
+        keeps_letters: bool = False,
     ) -> None:
         """Prepare; calls begin with `start`.
 
@@ -79,12 +88,14 @@ class Peer:
             number: Which of its members this is.
             caller: Makes our end of the handshake with a node, for each call.
             handlers: What to do about the peer.
+            keeps_letters: Whether letters that a start of the peer has not confirmed are for the next.
         """
         member, lease = config.membership.members[number - 1], config.membership.settings.lease
         self.name = member.name
         self._number = number
         self._patience = lease
         self._handlers = handlers
+        self._keeps_letters = keeps_letters
         self._life: str | None = None  # of the peer: another one for each of its starts
         self._incarnation = (
             0  # the number of that start; 0 for the first, and where starts are not counted
@@ -165,9 +176,8 @@ class Peer:
         if self._is_over(life, incarnation):
             raise ProtocolError(OVER)
         if self._life is not None and life != self._life:
-            self._waiting.clear()
-            self._unconfirmed.clear()
-            posted, self._posted, self._bytes = self._posted, 0, 0
+            posted = self._posted
+            self._begin_anew()
             objection = self._handlers.restarted(self._number, incarnation)
             if objection is not None:
                 # We keep to the start that we know: its last letters may be on their way still, and
@@ -182,6 +192,16 @@ class Peer:
             self._grow_impatient(self._patience + DIAL_SECONDS_MAX)
         self._life = life
         self._incarnation = incarnation
+
+    def _begin_anew(self) -> None:
+        """Number letters from 1, for a start of the peer that has had none."""
+        letters = (*self._unconfirmed, *self._waiting) if self._keeps_letters else ()
+        self._unconfirmed.clear()
+        self._waiting.clear()
+        self._waiting.extend(
+            Letter(number, letter.lock, letter.content) for number, letter in enumerate(letters, 1)
+        )
+        self._posted, self._bytes = len(letters), 0
 
     def _is_over(self, life: str, incarnation: int) -> bool:
         # The very first start has 0, as all have where starts are not counted; those are never over.
@@ -316,10 +336,17 @@ class Peers:
         outsiders: str,
         *,
         admin: Callable[[Connection, memoryview], None] | None = None,
+        keeps_letters: bool = False,
     ) -> None:
-        """Prepare; `outsiders` is what a program that is no node is told.
+        """Prepare to listen and to call.
 
-        `admin` takes each frame of a program that only asks questions; without it there are none.
+        Args:
+            config: The configuration, with all nodes.
+            name: The name of this node.
+            handlers: What this node does about its peers.
+            outsiders: What a program that is not a node is told.
+            admin: Takes each frame of a program that only asks questions; without it there are none.
+            keeps_letters: Whether letters that a start of a peer has not confirmed are for the next.
         """
         membership, security = config.membership, config.security
         self._name = name
@@ -339,7 +366,7 @@ class Peers:
             credentials=lambda: self._credentials,
         )
         self._peers = {
-            number: Peer(config, number, self._caller, handlers)
+            number: Peer(config, number, self._caller, handlers, keeps_letters=keeps_letters)
             for number, member in enumerate(membership.members, 1)
             if member.name != name
         }

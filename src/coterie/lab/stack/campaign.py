@@ -68,7 +68,7 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
     if name == "leaders" or name.startswith("classic"):
         # A node that has not been connected for a lease is lost, and a connection takes round trips.
         lease = max(lease, LEASE_DELAYS * (delay + spread))
-    if name in OF_NODES_ALONE:
+    if name in OF_NODES_ALONE and name != "classic-rejoins":  # which has sizes of its own
         nodes = random.choice((2, 3, 3) if "store" in name else (3, 3, 4, 5))
     plan = Plan(
         seed,
@@ -105,6 +105,8 @@ def _details(workload: str) -> list[str]:
             return classics(crash=True)
         case "classic-returns":
             return classics(crash=False) + classics(crash=True)
+        case "classic-rejoins":
+            return ["fault-tolerant/repaired"]  # no other has a rule for that
         case "leaders" | "leaders-apart":
             # A list of `ring` may be lost where a node takes its beginner for lost.
             return elections() if workload == "leaders" else ["bully/watching"]
@@ -124,6 +126,7 @@ OF_NODES_ALONE = (
     "classic-long",
     "classic-late",
     "classic-returns",
+    "classic-rejoins",
     "leaders",
     "leaders-apart",
 )
