@@ -209,6 +209,13 @@ BUGS: dict[str, Bug] = {
         "store-lives",
         first=121,
     ),
+    "letters for a node that is back are dropped": Bug(
+        Peer,
+        "(*self._unconfirmed, *self._waiting) if self._keeps_letters else ()",
+        "()",
+        "classic-rejoins",
+        first=44,
+    ),
     "a letter of a former life is taken": Bug(
         Peer,
         "        if life != self._life:\n            raise",

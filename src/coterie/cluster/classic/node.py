@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 CRASH, RETURN = "crash", "recovery without memory"  # as the catalogue calls them
 NUMBER_MAX = 1 << 62  # that a message may name: as many are left to count on from it
 LEADERSHIP = "leadership"  # what letters of an election name in the place of a lock
+PROBES_PER_LEASE = 4  # so that a peer that hangs is lost after two leases or little more
 RECORDS_AT_ONCE = 1_000  # in one answer
 NODES = ""  # what letters about nodes name there; no lock is called so
 
@@ -190,6 +191,7 @@ class Classic:
         self._tape = Tape(self.me)
         self._began = system.now()
         self._patience: asyncio.TimerHandle | None = None  # with nodes that have not been met
+        self._probes: asyncio.TimerHandle | None = None  # the next ones
         self._leaving: asyncio.Task[None] | None = None  # since the others have refused this node
         self._early: list[tuple[ProcessId, Letter]] = []  # came before we were ready
         self._data = config.options(name).data
@@ -287,6 +289,18 @@ class Classic:
         returns = self._incarnation > 0 and self.tolerates_restarts
         self._carry_out(self.meeting.start(returns=returns))
         self._wait_for_strangers(self._say_that_it_waits)
+        self._probe_watched()
+
+    def _probe_watched(self) -> None:
+        """Ask the peers that processes watch for signs of life, again and again.
+
+        A process that hangs, or a machine without power, closes no connection.
+        """
+        watched = {peer for running in self.processes.values() for peer in running.host.watched}
+        for peer in sorted(watched):
+            self.peers[peer].probe()
+        pause = self.membership.settings.lease / PROBES_PER_LEASE
+        self._probes = asyncio.get_running_loop().call_later(pause, self._probe_watched)
 
     def _number_of_start(self) -> int:
         """Return a number that no earlier start of this node had; 0 for the very first.
@@ -331,6 +345,8 @@ class Classic:
         """End; the others find this node lost."""
         if self._patience is not None:
             self._patience.cancel()
+        if self._probes is not None:
+            self._probes.cancel()
         for running in self.processes.values():
             running.host.stop()
         if self._leaving is not None:

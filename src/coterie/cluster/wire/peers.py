@@ -217,6 +217,13 @@ class Peer:
         self._push()
         return number
 
+    def probe(self) -> None:
+        """Have the peer give a sign of life: a connection over which none comes for a lease is broken.
+
+        A letter that the peer has had is confirmed once more, and is not delivered.
+        """
+        self._link.send(Letter(0, "", b""))
+
     def _push(self) -> None:
         """Send what waits, but no more at a time than a connection takes before it is read."""
         while self._waiting and self.is_up and self._bytes < WINDOW_BYTES:

@@ -105,17 +105,19 @@ def _details(workload: str) -> list[str]:
             return classics(crash=True)
         case "classic-returns":
             return classics(crash=False) + classics(crash=True)
-        case "classic-rejoins":
-            return ["fault-tolerant/repaired"]  # no other has a rule for that
         case "leaders" | "leaders-apart":
             # A list of `ring` may be lost where a node takes its beginner for lost.
             return elections() if workload == "leaders" else ["bully/watching"]
         case "store" | "store-lives" | "store-disks":
             return list(schemes())
         case _:
-            return ["two-phase-locking"] if workload == "far-store" else [""]
+            return [ONLY.get(workload, "")]
 
 
+ONLY = {
+    "far-store": "two-phase-locking",
+    "classic-rejoins": "fault-tolerant/repaired",  # no other has a rule for the return of a process
+}
 OF_NODES_ALONE = (
     "store",
     "store-disks",
