@@ -23,7 +23,7 @@ from coterie.algorithms.deadlock.detectors.party import (
     Party,
     ReportingParty,
     Request,
-    Step,
+    ScriptStep,
 )
 from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.lab.simulate import Exponential, Network, Simulation
@@ -49,7 +49,7 @@ def search_costs(model: str, size: int, seed: int) -> tuple[float, float]:
     random = Random(seed)
     waits = {me: condition(model, size, me, random) for me in range(1, size + 1)}
     processes = [
-        DiffusingParty(me, Diffusing(me), (Step(0.0, waits[me]),), born=None) for me in waits
+        DiffusingParty(me, Diffusing(me), (ScriptStep(0.0, waits[me]),), born=None) for me in waits
     ]
     kinds = Simulation(processes, until=1000.0).run().messages_by_kind
     edges = sum(reachable_edges(Graph(waits), me) for me in waits)
@@ -71,7 +71,10 @@ def system(detector: str, size: int, seed: int) -> Sequence[Process[Any]]:
     random = Random(seed)
     model = MODELS[seed % 3]
     scripts = [
-        tuple(Step(random.expovariate(0.1), condition(model, size, me, random)) for _ in range(5))
+        tuple(
+            ScriptStep(random.expovariate(0.1), condition(model, size, me, random))
+            for _ in range(5)
+        )
         for me in range(1, size + 1)
     ]
     people = list(enumerate(scripts, 1))

@@ -154,7 +154,7 @@ async def noting() -> float:
         async with made.programs[0].lock("a"):
             pass
         waits, task = made.engines[0].waits, asyncio.current_task()
-        claim = made.engines[0].place("b", owner=task, shared=False, ttl=None, wait=True)
+        claim = made.engines[0].place("b", owner=task, shared=False, lease=None, wait=True)
         began = time.perf_counter()
         for _ in range(NOTED):
             waits.begin(task, claim)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.lab.explore import check, check_timed
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def main() -> None:
 
 
 def timed(size: int, coterie: str, crashes: int) -> Verdict:
-    entry = algorithm("fault-tolerant")
+    entry = find("fault-tolerant")
     processes = entry.build(entry.setup(size, None, {"coterie": coterie, **WAITS}))
     return check_timed(processes, requesters=[1, 2, 3], crashes=crashes)
 
 
 def untimed(name: str, size: int, entries: int) -> Verdict:
-    entry = algorithm(name)
+    entry = find(name)
     return check(entry.build(entry.setup(size)), entries=entries)
 
 

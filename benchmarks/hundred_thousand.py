@@ -19,7 +19,7 @@ from coterie.lab.simulate import Burst, Simulation
 
 def main() -> None:
     size, requesters = [*map(int, sys.argv[1:]), *(100_000, 1_000)[len(sys.argv) - 1 :]]
-    algorithm = catalogue.algorithm("maekawa")
+    algorithm = catalogue.find("maekawa")
     started = process_time()
     simulation = Simulation(
         algorithm.build(algorithm.setup(size)),

@@ -187,7 +187,7 @@ ROWS = (
 
 def on_coterie(row: Row) -> tuple[int, float]:
     """Run our model; give its messages and CPU seconds."""
-    algorithm = catalogue.algorithm("ricart-agrawala")
+    algorithm = catalogue.find("ricart-agrawala")
     spread = row.spread
     simulation = Simulation(
         algorithm.build(algorithm.setup(row.size)),

@@ -35,7 +35,7 @@ from typing import TypeAlias
 
 from coterie.cli import run
 from coterie.diagram import space_time
-from coterie.lab.play.runs.address import Refusal
+from coterie.errors import UsageError
 from coterie.lab.play.runs.fork import address_of
 from coterie.lab.scenario import perform
 from coterie.lab.web.file import run_page
@@ -91,12 +91,12 @@ def write_live_runs() -> int:
         scenario = ROOT / "tests" / "scenarios" / f"{picture.stem}.txt"
         if not scenario.exists():
             continue
-        run = address_of(perform(scenario.read_text(encoding="utf-8")).trace)
-        page = (
-            run if isinstance(run, Refusal) else run_page(run.first, run.moves, milliseconds=LOOK)
-        )
-        if isinstance(page, Refusal):
-            print("stays a picture:", picture.name, page.error)
+        trace = perform(scenario.read_text(encoding="utf-8")).trace
+        try:
+            run = address_of(trace)
+            page = run_page(run.first, run.moves, milliseconds=LOOK)
+        except UsageError as error:
+            print("stays a picture:", picture.name, error)
         else:
             picture.with_suffix(".html").write_text(page, encoding="utf-8")
             print("live:", picture.name)

@@ -16,36 +16,36 @@ ROOMS = {
     "algorithms.mutex": "catalogue clocks coteries errors process",
     "catalogue": "errors process",
     "cli": "algorithms.deadlock cluster cluster.admin cluster.change cluster.classic"
-    " cluster.client cluster.membership cluster.runtime cluster.voter cluster.wire"
-    " coterie dashboard diagram engines errors locks system",
+    " cluster.client cluster.membership cluster.runtime cluster.wire coterie"
+    " dashboard diagram engines errors locks system testing",
     "cli.lab": "catalogue cli cluster cluster.classic dashboard diagram errors lab.audit"
     " lab.charts lab.explore lab.isolation lab.play lab.scenario lab.serializability"
     " lab.simulate lab.stack lab.trials lab.web locks process system trace"
     " transactions",
     "clocks": "errors process",
-    "cluster": "catalogue cluster.change cluster.classic cluster.client cluster.membership"
-    " cluster.runtime cluster.voter cluster.wire errors locks process system",
-    "cluster.admin": "cluster.membership cluster.wire errors locks",
+    "cluster": "catalogue cluster.admin cluster.change cluster.classic cluster.client"
+    " cluster.membership cluster.runtime cluster.voter cluster.wire errors locks"
+    " process system",
+    "cluster.admin": "cluster.membership cluster.voter cluster.wire errors locks",
     "cluster.change": "algorithms.mutex cluster.membership cluster.runtime cluster.voter cluster.wire"
     " coteries errors locks system",
     "cluster.classic": "catalogue cluster.runtime cluster.wire errors locks process system trace",
-    "cluster.client": "algorithms.mutex cluster cluster.membership cluster.runtime cluster.voter"
-    " cluster.wire errors locks system",
+    "cluster.client": "algorithms.mutex cluster.membership cluster.runtime cluster.wire errors locks"
+    " system telemetry",
     "cluster.membership": "algorithms.mutex catalogue cluster.runtime cluster.wire coteries errors locks"
-    " process system",
+    " process",
     "cluster.runtime": "errors process system",
     "cluster.store": "cluster.membership cluster.runtime cluster.wire errors process system"
     " transactions transactions.schemes transactions.site transactions.store",
     "cluster.voter": "algorithms.mutex cluster.membership cluster.runtime cluster.wire errors locks"
     " system telemetry",
-    "cluster.wire": "algorithms.mutex cluster.membership cluster.runtime errors locks system",
+    "cluster.wire": "algorithms.mutex cluster.runtime errors locks system telemetry",
     "coteries": "errors",
-    "dashboard": "algorithms.deadlock cluster cluster.admin cluster.classic diagram engines"
-    " errors locks",
+    "dashboard": "algorithms.deadlock diagram errors locks",
     "diagram": "trace",
     "engines": "algorithms.deadlock errors locks system",
     "lab": "diagram errors lab.play lab.web",
-    "lab.audit": "engines errors lab.isolation lab.serializability system transactions",
+    "lab.audit": "engines errors lab.isolation lab.serializability locks system transactions",
     "lab.charts": "diagram errors",
     "lab.explore": "clocks errors process trace",
     "lab.isolation": "lab.serializability",
@@ -56,23 +56,22 @@ ROOMS = {
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
     "lab.simulate": "catalogue errors lab.scenario process trace",
     "lab.stack": "catalogue cluster cluster.change cluster.classic cluster.membership"
-    " cluster.store errors lab.serializability locks process system trace"
-    " transactions",
+    " cluster.store cluster.wire errors lab.serializability locks process system"
+    " trace transactions",
     "lab.trials": "clocks errors lab.simulate process transactions transactions.schemes"
     " transactions.site",
-    "lab.web": "algorithms.deadlock catalogue dashboard diagram lab.play lab.scenario trace",
+    "lab.web": "algorithms.deadlock catalogue dashboard diagram errors lab.play lab.scenario trace",
     "locks": "algorithms.deadlock errors system telemetry",
     "process": "errors",
     "sync": "errors locks system",
     "system": "errors",
-    "tasks": "cluster locks",
     "telemetry": "errors system",
     "testing": "cluster cluster.membership errors locks sync",
     "trace": "errors",
     "transactions": "errors",
     "transactions.schemes": "algorithms.deadlock clocks errors transactions",
     "transactions.site": "algorithms.deadlock clocks errors process transactions.schemes",
-    "transactions.store": "clocks errors system transactions transactions.schemes",
+    "transactions.store": "clocks errors locks system transactions transactions.schemes",
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import ray
 
-from coterie.lab.simulate import Plan, campaign
+from coterie.lab.simulate import TrialBuilder, campaign
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -34,6 +34,6 @@ class RayExecutor(Executor):
 
 if __name__ == "__main__":
     ray.init()  # address="auto" for a cluster
-    plan = Plan(algorithm="maekawa", size=7)
+    trials = TrialBuilder(algorithm="maekawa", size=7)
     workers = int(ray.cluster_resources()["CPU"])
-    print(campaign(plan, range(1000), executor=RayExecutor(), workers=workers))
+    print(campaign(trials, range(1000), executor=RayExecutor(), workers=workers))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.lab.explore import check
 from coterie.process import Channel, Outbox, Process, Seat, seat
 
@@ -52,7 +52,7 @@ def build(
     name: str, size: int, variant: str | None = None, **parameters: str
 ) -> Sequence[Process[Any]]:
     """Build the processes of a catalogue algorithm."""
-    entry = algorithm(name)
+    entry = find(name)
     return entry.build(entry.setup(size, variant, parameters))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.catalogue import Flaw, algorithm, algorithms, between, elections, exactly, mutexes
+from coterie.catalogue import Flaw, algorithms, between, elections, exactly, find, mutexes
 from coterie.cli.lab.tour import refute
 from coterie.errors import CoterieError, UsageError
 from coterie.lab.explore import check, needs_clock
@@ -17,27 +17,27 @@ def test_the_first_four_are_there() -> None:
 
 @pytest.mark.parametrize("name", list(algorithms()))
 def test_the_name_the_module_and_the_class_differ_only_in_spelling(name: str) -> None:
-    process = algorithm(name).process
+    process = find(name).process
     assert name.replace("-", "_") in process.__module__
     assert process.__name__.lower() == name.replace("-", "")
 
 
 def test_an_unknown_algorithm_is_named_with_the_nearest_and_all_choices() -> None:
     with pytest.raises(UsageError, match=r"'maekawas'.*did you mean 'maekawa'.*ricart-agrawala"):
-        algorithm("maekawas")
+        find("maekawas")
 
 
 @pytest.mark.parametrize("size", [0, -3])
 def test_there_is_at_least_one_process(size: int) -> None:
     with pytest.raises(UsageError, match=f"at least 1, got {size}"):
-        algorithm("maekawa").setup(size)
+        find("maekawa").setup(size)
 
 
 def test_an_unknown_variant_or_parameter_is_named() -> None:
     with pytest.raises(UsageError, match=r"unknown variant of maekawa: 'lazy'.*eager"):
-        algorithm("maekawa").setup(3, "lazy")
+        find("maekawa").setup(3, "lazy")
     with pytest.raises(UsageError, match="unknown parameter of centralized: 'tree'"):
-        algorithm("centralized").setup(3, None, {"tree": "star"})
+        find("centralized").setup(3, None, {"tree": "star"})
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ def test_an_unknown_variant_or_parameter_is_named() -> None:
 )
 def test_a_number_too_long_to_be_read_is_refused(name: str, parameter: str, before: str) -> None:
     with pytest.raises(UsageError, match=f"a number in {parameter} has more than 100 digits"):
-        algorithm(name).setup(3, None, {parameter: before + "9" * 5_000})
+        find(name).setup(3, None, {parameter: before + "9" * 5_000})
 
 
 def test_a_coterie_that_cannot_be_is_named() -> None:
     with pytest.raises(CoterieError, match="6"):
-        algorithm("maekawa").setup(43, None, {"coterie": "plane:6"})
+        find("maekawa").setup(43, None, {"coterie": "plane:6"})
     with pytest.raises(CoterieError, match=r"intersect|common"):
-        algorithm("maekawa").setup(4, None, {"coterie": "1,2 3,4"})
+        find("maekawa").setup(4, None, {"coterie": "1,2 3,4"})
 
 
 def test_a_cost_is_a_number_or_a_range() -> None:
@@ -84,14 +84,14 @@ SOUND_ELECTIONS = [
 SOUND_WITHOUT_CLOCK = [
     (name, variant)
     for name, variant in SOUND
-    if not needs_clock(algorithm(name).build(algorithm(name).setup(3, variant)))
+    if not needs_clock(find(name).build(find(name).setup(3, variant)))
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant"), SOUND_WITHOUT_CLOCK)
 def test_every_sound_mutex_is_verified_with_three_processes(name: str, variant: str) -> None:
-    entry = algorithm(name)
+    entry = find(name)
     verdict = check(entry.build(entry.setup(3, variant)))
     assert verdict.verdict == "verified", verdict.reason
     assert verdict.sometimes["contention"]
@@ -99,7 +99,7 @@ def test_every_sound_mutex_is_verified_with_three_processes(name: str, variant: 
 
 @pytest.mark.parametrize(("name", "variant"), SOUND_ELECTIONS)
 def test_every_sound_election_is_verified_with_three_processes(name: str, variant: str) -> None:
-    entry = algorithm(name)
+    entry = find(name)
     for crashes, restarts in ((1, 0), (2, 0), (1, 1)):
         processes = entry.build(entry.setup(3, variant))
         verdict = check(processes, entries=0, crashes=crashes, restarts=restarts)
@@ -109,7 +109,7 @@ def test_every_sound_election_is_verified_with_three_processes(name: str, varian
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 @pytest.mark.parametrize(("name", "variant"), SOUND)
 def test_every_sound_mutex_costs_what_theory_says(name: str, variant: str, size: int) -> None:
-    entry = algorithm(name)
+    entry = find(name)
     comparison = compare(entry, entry.setup(size, variant))
     assert comparison.agrees, comparison
 
@@ -117,7 +117,7 @@ def test_every_sound_mutex_costs_what_theory_says(name: str, variant: str, size:
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 @pytest.mark.parametrize(("name", "variant"), SOUND_ELECTIONS)
 def test_every_sound_election_costs_what_theory_says(name: str, variant: str, size: int) -> None:
-    entry = algorithm(name)
+    entry = find(name)
     comparison = compare_election(entry, entry.setup(size, variant))
     assert comparison.agrees, comparison
 
@@ -135,7 +135,7 @@ FLAWED = [
 def test_every_unsound_variant_is_refuted_in_the_steps_it_says(
     name: str, variant: str, flaw: Flaw
 ) -> None:
-    entry = algorithm(name)
+    entry = find(name)
     assert not entry.variant(variant).sound
     verdict = refute(entry, entry.variant(variant), flaw)
     assert (verdict.verdict, verdict.depth) == ("violated", flaw.steps)

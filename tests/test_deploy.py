@@ -176,7 +176,7 @@ def test_the_stateful_set_has_a_pod_for_each_node_of_the_configuration(tmp_path:
 def test_a_cluster_starts_with_the_certificates_of_the_recipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coterie.cluster.wire.query.DISCOVERY_SECONDS_MAX", 0.3)
+    monkeypatch.setattr("coterie.cluster.membership.discovery.DISCOVERY_SECONDS_MAX", 0.3)
     recipe = re.findall(r"```sh\n(.*?)```", read("tls.md"), re.DOTALL)[0]
     here, changed = re.subn(r"DNS:\S+", "IP:127.0.0.1", recipe)
     assert changed == 3
@@ -200,7 +200,7 @@ def test_a_cluster_starts_with_the_certificates_of_the_recipe(
             url = url_of(configs["a"])
             async with coterie.connect(f"{url}?{query}") as program, program.lock("x") as held:
                 assert held.valid
-                assert [len(node.voting.lines) for node in nodes] == [1, 1, 1]
+                assert [len(node.voting.programs.sinks) for node in nodes] == [1, 1, 1]
             with pytest.raises(coterie.Unavailable):
                 await coterie.connect(url).open()
         finally:

@@ -20,7 +20,7 @@ import pytest
 
 from coterie.algorithms.deadlock.condition import Condition, all_of, any_of
 from coterie.algorithms.deadlock.detectors import central, diffusing, hierarchical, party, survey
-from coterie.catalogue import algorithm, algorithms
+from coterie.catalogue import algorithms, find
 from coterie.clocks.synchronisation import PhysicalClock
 from coterie.cluster.runtime.host import decoder
 from coterie.lab.simulate import Closed, Crash, Network, Restart, Simulation, Uniform, Workload
@@ -44,7 +44,7 @@ class Choice(NamedTuple):
 
 def choices() -> Iterator[Choice]:
     for name, variant in VARIANTS:
-        entry = algorithm(name)
+        entry = find(name)
         built = entry.build(entry.setup(3, variant))
         for kind in dict.fromkeys(map(type, built)):
             yield Choice(name, variant, kind)
@@ -61,7 +61,7 @@ OTHERS: list[type[Process[Any]]] = [
     party.DiffusingParty,
     party.ReportingParty,
     party.SurveyParty,
-    survey.Survey,
+    survey.SurveyDetector,
 ]
 
 
@@ -98,7 +98,7 @@ def test_sites_and_detectors_receive_what_their_modules_name() -> None:
     assert kinds_of(central.Coordinator.messages) == kinds_in(central)
     assert hierarchical.Controller.messages is central.Coordinator.messages
     assert kinds_of(diffusing.Diffusing.messages) == kinds_in(diffusing)
-    assert kinds_of(survey.Survey.messages) == kinds_in(survey)
+    assert kinds_of(survey.SurveyDetector.messages) == kinds_in(survey)
     assert trial == kinds_in(central) - {central.Change}
     assert kinds_of(party.DiffusingParty.messages) == user | kinds_in(diffusing)
     assert kinds_of(party.SurveyParty.messages) == user | kinds_in(survey)
@@ -111,7 +111,7 @@ def test_sites_and_detectors_receive_what_their_modules_name() -> None:
 )
 def test_what_a_run_with_faults_sends_is_in_the_union(choice: Choice) -> None:
     """Run under load, with crashes and returns where the algorithm has rules for them."""
-    entry = algorithm(choice.algorithm)
+    entry = find(choice.algorithm)
     tolerated = {fault for v in entry.variants for fault in entry.faults_tolerated(v.name)}
     faults: list[Crash | Restart] = []
     if "crash" in tolerated:

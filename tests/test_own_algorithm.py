@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import coterie as coterie_package
-from coterie.catalogue import algorithm, every_algorithm, load, source_of
+from coterie.catalogue import every_algorithm, find, load, source_of
 from coterie.catalogue.loader import installed, read
 from coterie.cli import run
 from coterie.errors import UsageError
 from coterie.lab.play.laboratory import Laboratory
-from coterie.lab.play.questions import Position, Question
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.questions import Question
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.scenario import perform
 from coterie.lab.scenario.replay import replay
-from coterie.lab.simulate import Plan
+from coterie.lab.simulate import TrialBuilder
 from coterie.lab.simulate.compare import compare
 from coterie.lab.simulate.compare.sweep import Contender
 from coterie.lab.simulate.monitors import ViolationError
@@ -338,14 +338,14 @@ def test_a_worker_that_has_not_the_file_is_given_its_text(tmp_path: Path) -> Non
     file = tmp_path / "gone.py"
     file.write_text(own())
     name = f"{file}:Own"
-    draw = Plan(algorithm=name, size=2, entries=1, max_time=9.0, source=source_of(name))
+    draw = TrialBuilder(algorithm=name, size=2, entries=1, max_time=9.0, source=source_of(name))
     file.unlink()
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         assert executor.submit(kind_of, pickle.dumps(draw)).result() == "Own"
 
 
 def kind_of(draw: bytes) -> str:
-    planned: Plan = pickle.loads(draw)  # noqa: S301 - ours
+    planned: TrialBuilder = pickle.loads(draw)  # noqa: S301 - ours
     return type(planned(0).processes[0]).__name__
 
 
@@ -416,13 +416,13 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("packages")
 def test_installed_packages_offer_algorithms_by_name() -> None:
-    assert algorithm("own-installed").process.__name__ == "Own"
-    assert algorithm("maekawa").process.__name__ == "Maekawa"
+    assert find("own-installed").process.__name__ == "Own"
+    assert find("maekawa").process.__name__ == "Maekawa"
     assert "own-installed" in every_algorithm()
     with pytest.raises(UsageError, match=r"own_installed:Nope, which is installed as 'own-broken'"):
-        algorithm("own-broken")
+        find("own-broken")
     with pytest.raises(UsageError, match="did you mean 'own-installed'"):
-        algorithm("own-instaled")
+        find("own-instaled")
     said = coterie("algorithms")
     row = next(line.split() for line in said.stdout.splitlines() if "own-installed" in line)
     assert row == ["own-installed", "own", "-", "-", "-", "unordered", "-", "-"]
@@ -440,7 +440,7 @@ def test_a_scenario_or_a_plan_runs_no_file(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="is not loaded"):
             perform(f"{refused} 3")
         with pytest.raises(UsageError, match="is not loaded"):
-            Plan(algorithm=refused, size=3)(0)
+            TrialBuilder(algorithm=refused, size=3)(0)
         with pytest.raises(UsageError, match="is not loaded"):
             Contender(refused, 3).find()
 
@@ -451,14 +451,15 @@ def test_a_module_is_found_by_a_worker_as_well(
     (tmp_path / "own_planned.py").write_text(own())
     monkeypatch.chdir(tmp_path)
     name = "own_planned:Own"
-    assert len(Plan(algorithm=name, size=3, source=source_of(name))(0).processes) == 3
+    assert len(TrialBuilder(algorithm=name, size=3, source=source_of(name))(0).processes) == 3
 
 
 def test_an_address_plays_what_was_loaded_and_nothing_else() -> None:
     load(NAIVE)
     laboratory = Laboratory()
-    assert isinstance(laboratory.play(Question(f"{NAIVE} 3", ["acquire 1"])), Position)
-    assert not isinstance(laboratory.play(Question(f"{NAIVE}X 3", ["acquire 1"])), Position)
+    laboratory.play_whole(Question(f"{NAIVE} 3", ["acquire 1"]))
+    with pytest.raises(Refusal):
+        laboratory.play(Question(f"{NAIVE}X 3", ["acquire 1"]))
     entry = next(each for each in laboratory.catalogue() if each.name == NAIVE)
     assert entry.calls == ["acquire", "release"]
 
@@ -468,9 +469,9 @@ def test_the_laboratory_refuses_a_state_that_cannot_be_saved(name: str, tmp_path
     file = tmp_path / "own.py"
     file.write_text(MISTAKES[name].source)
     load(str(file))
-    fates = Laboratory().fates(Question(f"{file} 2", ["acquire 1"]))
-    assert isinstance(fates, Refusal)
-    assert MISTAKES[name].words in fates.error
+    with pytest.raises(UsageError) as refused:
+        Laboratory().fates(Question(f"{file} 2", ["acquire 1"]))
+    assert MISTAKES[name].words in str(refused.value)
 
 
 def test_help_has_the_options_of_the_command_first_and_then_those_of_each_algorithm() -> None:
@@ -526,6 +527,7 @@ def test_what_strangers_talk_to_cannot_load() -> None:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ImportFrom) and node.module == "coterie.catalogue":
                     names = {alias.name for alias in node.names}
-                    assert not names & {"find", "load", "loader", "source_of"}, path
+                    assert not names & {"load", "loader", "lookup", "source_of"}, path
                 if isinstance(node, ast.ImportFrom):
-                    assert node.module != "coterie.catalogue.loader", path
+                    inner = ("coterie.catalogue.loader", "coterie.catalogue.lookup")
+                    assert node.module not in inner, path

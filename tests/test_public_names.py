@@ -15,7 +15,7 @@ import pytest
 
 import coterie
 import coterie.sync
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cluster.membership.ports import free_ports
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.simulate import Simulation
@@ -34,7 +34,8 @@ COORDINATOR = "close elect holders lock lock_all lock_any locked observe open se
 STORE = "close counts history history_lines oldest run transaction"
 
 NAMES: dict[str, str] = {
-    "Coordinator": f"{COORDINATOR} leader leaders",
+    "Coordinator": COORDINATOR,
+    "ElectionCoordinator": f"{COORDINATOR} leader leaders",
     "Lock": f"{ACQUIRABLE} release",
     "LockAll": ACQUIRABLE,
     "LockAny": ACQUIRABLE,
@@ -45,9 +46,9 @@ NAMES: dict[str, str] = {
     "Party": "name owner shared since token",
     "sync.Coordinator": COORDINATOR,
     "sync.Lock": f"{ACQUIRABLE} release",
-    "sync.lock_all": ACQUIRABLE,
-    "sync.lock_any": ACQUIRABLE,
-    "sync.semaphore": ACQUIRABLE,
+    "sync.LockAll": ACQUIRABLE,
+    "sync.LockAny": ACQUIRABLE,
+    "sync.Semaphore": ACQUIRABLE,
     "sync.Held": f"{HOLDING} shared token",
     "sync.HeldAll": HOLDING,
     "sync.held.lost": "is_set wait",
@@ -59,7 +60,7 @@ NAMES: dict[str, str] = {
     "Metrics": "held holds losses missed obtained text waits",
     "histogram": "add buckets count seconds",
     "Simulation": "after ask entries leave process random run size when_inside when_quiet when_silent",
-    "Laboratory": "attempt catalogue fates hint map open play reaches way",
+    "Laboratory": "attempt catalogue fates hint map open play play_whole reaches way",
     "AcquireTimeout": "definite exit_status holders",
     "Conflict": "above definite exit_status keys others rule",
 }
@@ -85,15 +86,15 @@ async def for_tasks(folder: Path) -> AsyncIterator[tuple[str, object]]:
             yield "Party", (await c.holders("a"))[0]
     async with coterie.join(document(1), node="a", new_cluster=True) as c:
         yield "Coordinator", c
+    yield "Coordinator", coterie.join(document(1, algorithm="lamport"), node="a")
+    yield "ElectionCoordinator", coterie.join(document(1, algorithm="bully"), node="a")
 
 
 def for_threads(folder: Path) -> Iterator[tuple[str, object]]:
     with coterie.sync.connect(folder) as c:
         yield "sync.Coordinator", c
-        yield "sync.Lock", c.lock("a")
-        yield "sync.lock_all", c.lock_all("a", "b")
-        yield "sync.lock_any", c.lock_any("a", "b")
-        yield "sync.semaphore", c.semaphore("s", 2)
+        for made in (c.lock("a"), c.lock_all("a", "b"), c.lock_any("a", "b"), c.semaphore("s", 2)):
+            yield f"sync.{type(made).__name__}", made
         with c.lock("a") as held, c.lock_all("b", "c") as both:
             yield "sync.Held", held
             yield "sync.held.lost", held.lost
@@ -119,7 +120,7 @@ def for_others() -> Iterator[tuple[str, object]]:
     yield "LocalCluster", LocalCluster(1)
     yield "Metrics", Metrics()
     yield "histogram", Metrics().holds
-    entry = algorithm("lamport")
+    entry = find("lamport")
     yield "Simulation", Simulation(entry.build(entry.setup(3)))
     yield "Laboratory", Laboratory()
 
@@ -166,7 +167,17 @@ def test_what_errors_tell() -> None:
 
 def test_all_that_a_class_shows_its_objects_show() -> None:
     """So that completion of a class and the reference offer the same names."""
-    for kind in (coterie.Coordinator, coterie.Lock, coterie.Held, coterie.Store):
+    for kind in (
+        coterie.Coordinator,
+        coterie.ElectionCoordinator,
+        coterie.Lock,
+        coterie.LockAll,
+        coterie.LockAny,
+        coterie.Semaphore,
+        coterie.Held,
+        coterie.HeldAll,
+        coterie.Store,
+    ):
         assert set(shown(kind).split()) <= set(NAMES[kind.__name__].split()), kind
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import coterie
-from coterie.lab.simulate import Plan, campaign
+from coterie.lab.simulate import TrialBuilder, campaign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,6 +151,6 @@ def test_a_campaign_gives_the_same_rows_on_what_stands_for_ray(
             return self
 
     monkeypatch.setitem(sys.modules, "ray", cast("Any", SimpleNamespace(remote=Task)))
-    plan = Plan(algorithm="maekawa", size=3)
+    plan = TrialBuilder(algorithm="maekawa", size=3)
     elsewhere = campaign(plan, range(20), executor=recipe("ray_campaign").RayExecutor())
     assert elsewhere.to_dicts() == campaign(plan, range(20)).to_dicts()

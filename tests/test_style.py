@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.catalogue import algorithm, algorithms
+from coterie.catalogue import algorithms, find
 from coterie.transactions.catalogue import MODULES as SCHEMES
 from coterie.transactions.catalogue import schemes
 from docs.rooms import ROOMS, room_of
@@ -61,7 +61,8 @@ ONLY_SUBCLASSES = {
     "coterie.algorithms.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
     "coterie.lab.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
     "coterie.lab.stack.workloads.election.Leaders": "a workload beside the same one with more kinds of faults",
-    "coterie.sync.lock.Acquirable": "used as it is for semaphores and several locks",
+    "coterie.locks.coordinator.Coordinator": "has a leader among its nodes only where these elect one",
+    "coterie.locks.engine.Engine": "a contract; that of an election adds the leader",
 }
 
 # Rule 4: words that end like a gerund and are the literature's, or a variant's that users type.
@@ -77,6 +78,62 @@ NOT_GERUNDS = {
     "two_phase_locking",
 }
 
+# Rule 4: class names that stand in several modules of the service, each with its reason. No name is added.
+TO_RENAME = "two things: one of them gets a name of its own"
+ON_A_PAGE = "a row of the dashboard, named by what it shows"
+STATUS = "the command and the dashboard look at the same thing, each in its own way"
+TWICE = {
+    "Address": TO_RENAME,
+    "Change": TO_RENAME,
+    "Channel": TO_RENAME,
+    "Connection": "of a cluster's wire and of ZooKeeper's: no module meets both",
+    "Coordinator": "of locks, and the literature's of two-phase commit",
+    "DeadlockSearch": "among locks and among transactions",
+    "Entered": TO_RENAME,
+    "Entry": TO_RENAME,
+    "Event": ON_A_PAGE,
+    "Guard": TO_RENAME,
+    "Holding": TO_RENAME,
+    "Journal": "of a site, and of what ZooKeeper's connection has done",
+    "Line": TO_RENAME,
+    "Lock": ON_A_PAGE,
+    "Log": "what a host writes to, and the file of a store",
+    "Node": TO_RENAME,
+    "Phase": TO_RENAME,
+    "Program": TO_RENAME,
+    "Record": "of a trace, of a site's log and of a store's history",
+    "Request": TO_RENAME,
+    "Seat": TO_RENAME,
+    "Session": TO_RENAME,
+    "Snapshot": ON_A_PAGE,
+    "Standing": TO_RENAME,
+    "Status": "of locks and nodes, and etcd's own message",
+    "Tokens": TO_RENAME,
+    "Told": TO_RENAME,
+    "Visit": TO_RENAME,
+    "Waiter": TO_RENAME,
+}
+# Not counted: the laboratory; the sync face, which has the names of the asyncio one; algorithms and schemes,
+# each a text with the words of its paper; and what sites send each other.
+WITH_OWN_WORDS = (
+    "coterie.algorithms",
+    "coterie.cli.lab",
+    "coterie.lab",
+    "coterie.sync",
+    "coterie.tasks",
+    "coterie.transactions.schemes",
+    "coterie.transactions.site.messages",
+)
+
+# Rule 5: the rooms of the cluster, from the ground up. `cluster` is its own modules: join, url, ...
+FLOORS = (
+    ("cluster.runtime",),
+    ("cluster.wire",),
+    ("cluster.membership",),
+    ("cluster.classic", "cluster.client", "cluster.store", "cluster.voter"),
+    ("cluster.admin", "cluster.change"),
+    ("cluster",),
+)
 
 # What is simulated has its clocks, randomness, names and disks from `coterie.system` alone.
 OF_THE_STACK = (
@@ -86,7 +143,6 @@ OF_THE_STACK = (
     "coterie.locks",
     "coterie.process",
     "coterie.sync",
-    "coterie.tasks",
     "coterie.telemetry",
     "coterie.transactions.site",
     "coterie.transactions.store",
@@ -270,6 +326,19 @@ def test_no_room_defines_a_class_twice() -> None:
     assert {key: files for key, files in rooms.items() if len(files) > 1} == {}
 
 
+def test_outside_the_laboratory_a_class_name_stands_once() -> None:
+    """The list gets shorter: a name that stands once again leaves it."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path, tree in TREES.items():
+        if not within(name_of(path), WITH_OWN_WORDS):
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef):
+                    homes[node.name].append(show(path))
+    found = {name: paths for name, paths in homes.items() if len(paths) > 1}
+    assert {name: paths for name, paths in found.items() if name not in TWICE} == {}
+    assert sorted(TWICE) == sorted(found), "a name that is listed stands once"
+
+
 # Rule 5: the graph of rooms
 
 
@@ -281,6 +350,32 @@ def test_the_graph_of_rooms_is_as_pinned() -> None:
             if within(name, ("coterie",)) and room_of(name) != here:
                 found[here].add(room_of(name))
     assert {room: " ".join(sorted(others)) for room, others in found.items()} == ROOMS
+
+
+def test_rooms_of_the_cluster_import_those_below_alone() -> None:
+    """Not at run time, not in a function and not for types: so each can be read before the next."""
+    heights = {room: height for height, floor in enumerate(FLOORS) for room in floor}
+    found = []
+    for path in MODULES:
+        here = room_of(name_of(path))
+        if not within(here, ("cluster",)):
+            continue
+        for name in imports(path):
+            there = room_of(name) if within(name, ("coterie.cluster",)) else here
+            if there != here and heights[there] >= heights[here]:
+                found.append(f"{show(path)}: {name}")
+    assert not found
+
+
+def test_wire_and_runtime_know_an_algorithm_only_by_the_frames_of_voters() -> None:
+    rooms = ("coterie.cluster.runtime", "coterie.cluster.wire")
+    found = {
+        path.stem
+        for path in MODULES
+        if within(name_of(path), rooms)
+        and any(within(name, ("coterie.algorithms",)) for name in imports(path))
+    }
+    assert found == {"query", "voter_frames"}
 
 
 def test_nothing_but_its_commands_imports_the_laboratory() -> None:
@@ -362,7 +457,7 @@ def test_public_names_are_listed_sorted_and_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(algorithms()))
 def test_each_algorithm_has_its_tests_mutants_scenarios_and_page(name: str) -> None:
-    kind = algorithm(name).process.__module__.split(".")[2]  # mutex or election
+    kind = find(name).process.__module__.split(".")[2]  # mutex or election
     files = (ROOT / "tests" / "algorithms" / kind).glob(f"test_{name.replace('-', '_')}*.py")
     tests = "".join(path.read_text() for path in files)
     assert "MUTANTS" in tests

@@ -35,6 +35,7 @@ from typing import NamedTuple, TypeAlias
 import coterie
 from coterie import locks
 from coterie.engines.file.engine import FileEngine
+from coterie.locks.internals import engine_of
 
 Moments: TypeAlias = list[tuple[int, int]]  # before and after a look, in nanoseconds
 RECORD = struct.Struct("<IIIIqqQ")
@@ -217,8 +218,9 @@ class Worker:
 
 def stands(c: locks.Coordinator, owner: object) -> bool:
     """Return True if a request has joined the line."""
-    assert isinstance(c.engine, FileEngine)
-    return c.engine.stands(owner)
+    engine = engine_of(c)
+    assert isinstance(engine, FileEngine)
+    return engine.stands(owner)
 
 
 def start(folder: Path, locks: int, seed: int) -> int:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from coterie.lab.serializability import check
 from coterie.transactions import Store
-from coterie.transactions.history import Event, History, parse_history
+from coterie.transactions.history import History, HistoryEvent, parse_history
 
 if TYPE_CHECKING:
     from coterie.transactions import Transaction
@@ -57,8 +57,8 @@ def without_versions(history: History) -> History:
     plain = History()
     for transaction in history.transactions.values():
         for access in transaction.accesses:
-            plain.add(Event(transaction.name, access.op, access.key, access.value))
-        plain.add(Event(transaction.name, "commit"))
+            plain.add(HistoryEvent(transaction.name, access.op, access.key, access.value))
+        plain.add(HistoryEvent(transaction.name, "commit"))
     return plain
 
 

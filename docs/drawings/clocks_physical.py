@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coterie.clocks.synchronisation import synchronisation_bound, synchronised_clocks
-from coterie.diagram.legend import SAMPLE, Entry, draw_legend
+from coterie.diagram.legend import SAMPLE, LegendEntry, draw_legend
 from coterie.diagram.svg import FAINT, GRID, INK, PALETTE, SOFT, Sheet
 from coterie.lab.simulate import Drift, Network, Simulation, Uniform, Workload, World
 from docs.drawings.figure import MARGIN, heading
@@ -159,17 +159,18 @@ def _corners(readings: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [*kept, readings[-1]]
 
 
-def _legend() -> list[Entry]:
+def _legend() -> list[LegendEntry]:
     def line(colour: str, dashes: str = "none") -> partial[None]:
         return partial(_sample, colour, dashes)
 
     names = [
-        Entry(f"clock {clock}", line(colour)) for clock, colour in zip(RATES, COLOURS, strict=True)
+        LegendEntry(f"clock {clock}", line(colour))
+        for clock, colour in zip(RATES, COLOURS, strict=True)
     ]
     return [
         *names,
-        Entry("left alone", line(SOFT, "2 4")),
-        Entry("no further apart than ε", _band),
+        LegendEntry("left alone", line(SOFT, "2 4")),
+        LegendEntry("no further apart than ε", _band),
     ]
 
 

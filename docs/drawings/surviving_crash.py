@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.diagram.layers import Point
-from coterie.diagram.legend import SAMPLE, Entry, draw_legend
-from coterie.diagram.lifelines import Condition, history
+from coterie.diagram.legend import SAMPLE, LegendEntry, draw_legend
+from coterie.diagram.lifelines import LaneCondition, history
 from coterie.diagram.svg import ALARM, SOFT, Sheet
 from coterie.lab.simulate import Crash, Simulation, Workload, World
 from coterie.trace import Called, Header, Rang
@@ -25,7 +25,10 @@ CRASH = 1.5  # the lock is on its way to 3, and the request of 2 to the arbiter
 STAY = 12.5
 END = 18.5
 SCALE, PANEL = 37.0, 262.0
-BARS = {Condition.WAITING: (5.0, "#f2c46d"), Condition.INSIDE: (14.0, BLUE)}  # height and colour
+BARS = {
+    LaneCondition.WAITING: (5.0, "#f2c46d"),
+    LaneCondition.INSIDE: (14.0, BLUE),
+}  # height and colour
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def draw() -> str:
 
 
 def _run(variant: str) -> Trace:
-    entry = algorithm("fault-tolerant")
+    entry = find("fault-tolerant")
     processes = entry.build(entry.setup(3, variant, SETTINGS))
     header = Header(algorithm="fault-tolerant", size=3, variant=variant)
     faults = [Crash(ARBITER, CRASH)]
@@ -92,7 +95,7 @@ def _panel(
     past = history(trace, end)
     for stay in past.stays:
         stop = min(stay.end, end)
-        if stay.condition is Condition.DOWN:
+        if stay.condition is LaneCondition.DOWN:
             lanes.down(stay.process, stay.begin, stop)
         else:
             lanes.bar(stay.process, stay.begin, stop, BARS[stay.condition])
@@ -113,15 +116,15 @@ def _brackets(lanes: Lanes, trace: Trace) -> None:
         lanes.bracket(name, begin, end)
 
 
-def _legend() -> list[Entry]:
-    def bar(condition: Condition) -> partial[None]:
+def _legend() -> list[LegendEntry]:
+    def bar(condition: LaneCondition) -> partial[None]:
         return partial(_sample, *BARS[condition])
 
     return [
-        Entry("waits", bar(Condition.WAITING)),
-        Entry("inside", bar(Condition.INSIDE)),
-        Entry("a message to the dead", _lost),
-        Entry("times of process 2", partial(_sample, 2.0, ORANGE)),
+        LegendEntry("waits", bar(LaneCondition.WAITING)),
+        LegendEntry("inside", bar(LaneCondition.INSIDE)),
+        LegendEntry("a message to the dead", _lost),
+        LegendEntry("times of process 2", partial(_sample, 2.0, ORANGE)),
     ]
 
 

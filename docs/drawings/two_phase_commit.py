@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coterie.diagram.legend import SAMPLE, Entry, draw_legend
-from coterie.diagram.lifelines import Condition, history
+from coterie.diagram.legend import SAMPLE, LegendEntry, draw_legend
+from coterie.diagram.lifelines import LaneCondition, history
 from coterie.diagram.svg import Sheet
 from coterie.lab.simulate import Crash, Restart, Simulation
 from coterie.lab.trials.sites import Recorder, build_sites
@@ -93,7 +93,7 @@ def _panel(sheet: Sheet, top: float, trace: Trace, end: float) -> None:
         lanes.bar(site, asked.arrivals[0], voted.begin, LOCKED)
         lanes.bar(site, voted.begin, ended.arrivals[0], DOUBT)
     for stay in past.stays:
-        if stay.condition is Condition.DOWN:
+        if stay.condition is LaneCondition.DOWN:
             lanes.down(stay.process, stay.begin, stay.end)
     lanes.flights(flight for flight in flights if flight.begin < end)
 
@@ -103,11 +103,11 @@ def _is_of_the_first(flight: Flight) -> bool:
     return ", 1.1" in flight.label
 
 
-def _legend() -> list[Entry]:
+def _legend() -> list[LegendEntry]:
     return [
-        Entry("has a lock for the transaction", partial(_sample, *LOCKED)),
-        Entry("in doubt", partial(_sample, *DOUBT)),
-        Entry("the user is told", _dot),
+        LegendEntry("has a lock for the transaction", partial(_sample, *LOCKED)),
+        LegendEntry("in doubt", partial(_sample, *DOUBT)),
+        LegendEntry("the user is told", _dot),
     ]
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from coterie import sync
+    from coterie.cluster.join import join
     from coterie.cluster.store import join_store
     from coterie.errors import (
         AcquireTimeout,
@@ -29,19 +30,19 @@ if TYPE_CHECKING:
         Undeclared,
         UsageError,
     )
-    from coterie.locks import Party
-    from coterie.locks.current import current_token
-    from coterie.tasks import (
+    from coterie.locks import (
         Coordinator,
+        ElectionCoordinator,
         Held,
         HeldAll,
         Lock,
         LockAll,
         LockAny,
+        Party,
         Semaphore,
         connect,
     )
-    from coterie.tasks.join import join
+    from coterie.locks.current import current_token
     from coterie.transactions import Store, Transaction
 
     __version__: str
@@ -54,6 +55,7 @@ __all__ = [
     "Coordinator",
     "CoterieError",
     "DeadlockDetected",
+    "ElectionCoordinator",
     "Held",
     "HeldAll",
     "Lock",
@@ -83,6 +85,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "cluster.join": ("join",),
     "cluster.store": ("join_store",),
     "errors": (
         "AcquireTimeout",
@@ -103,19 +106,13 @@ _HOMES = {
         "Undeclared",
         "UsageError",
     ),
-    "locks": ("Party",),
+    "locks.coordinator": ("Coordinator", "ElectionCoordinator", "connect"),
     "locks.current": ("current_token",),
-    "tasks": (
-        "Coordinator",
-        "Held",
-        "HeldAll",
-        "Lock",
-        "LockAll",
-        "LockAny",
-        "Semaphore",
-        "connect",
-    ),
-    "tasks.join": ("join",),
+    "locks.engine": ("Party",),
+    "locks.held": ("Held", "HeldAll"),
+    "locks.lock": ("Lock",),
+    "locks.semaphore": ("Semaphore",),
+    "locks.several": ("LockAll", "LockAny"),
     "transactions": ("Store", "Transaction"),
 }
 

@@ -10,7 +10,7 @@ import pytest
 from coterie.cli import run
 from coterie.cli.doctor.machine import judge_rate, look_at_disk
 from coterie.cli.doctor.reach import judge_call, judge_certificate
-from coterie.cluster.membership.membership import Address
+from coterie.cluster.wire.address import Address
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -364,7 +364,7 @@ def test_the_command_starts_without_what_it_does_not_need(
 def test_the_shortcut_shows_who_holds_as_the_full_command_does(tmp_path: Path) -> None:
     with directory(tmp_path / "locks") as locks:
         shown = []
-        for options in ((), ("--ttl=1h",)):
+        for options in ((), ("--lease=1h",)):
             holder = locks.start("lock", *options, "a", "--", "sh", "-c", "echo up; read line")
             assert line(holder) == "up"
             (party,) = locks.holders("a")

@@ -108,7 +108,7 @@ OTHERS = [name for name in COMMANDS if name not in (*POSIX_COMMANDS, *LINUX_COMM
         *(
             "coterie",
             "coterie.sync",
-            "coterie.tasks.join",
+            "coterie.cluster.join",
             "coterie.cluster.url",
             "coterie.testing",
         ),

@@ -119,9 +119,9 @@ def test_the_flag_beats_the_environment_and_the_environment_beats_the_file(
 def test_a_lock_of_a_cluster_may_have_a_shorter_lease(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["lock", "--url", url, "--ttl", "500ms", "short", "true"]) == 0
-    assert run(["lock", "--url", url, "--ttl", "1m", "long", "true"]) == 64
-    assert "ttl must be from 0.1 s to 2 s, the lease of cluster 'dev'" in capsys.readouterr().err
+    assert run(["lock", "--url", url, "--lease", "500ms", "short", "true"]) == 0
+    assert run(["lock", "--url", url, "--lease", "1m", "long", "true"]) == 64
+    assert "lease must be from 0.1 s to 2 s, the lease of cluster 'dev'" in capsys.readouterr().err
 
 
 def test_status_can_be_watched_until_somebody_interrupts(url: str) -> None:
@@ -250,6 +250,6 @@ def test_a_list_of_locks_that_is_cut_says_so(
 def test_a_cluster_that_is_not_there_is_no_quorum(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coterie.cluster.wire.query.DISCOVERY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("coterie.cluster.membership.discovery.DISCOVERY_SECONDS_MAX", 0.2)
     assert run(["status", "--url", "coterie://127.0.0.1:1"]) == 69
     assert "no node of the cluster can be reached" in capsys.readouterr().err

@@ -7,12 +7,18 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coterie import locks
+from coterie.cli.common.duration import duration
 from coterie.cli.lock.command import command
-from coterie.cli.lock.program import read_program
+from coterie.cli.lock.options import JOB_OPTIONS, LOCK_OPTIONS, Number, OneOf, Option
+from coterie.cli.lock.program import Job, read_program
 from coterie.cli.lock.shortcut import Request, hold_at_once, read_arguments
 from coterie.cli.root import run_command
+from coterie.errors import UsageError
+from coterie.locks.internals import names_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,12 +48,12 @@ OPTIONS = [
     ("-k", "1"),
     ("-k0",),
     ("-k", "٣"),
-    ("--holders=3",),
+    ("--permits=3",),
     ("--also", "c d"),
     ("--also=b/c",),
     ("--also", "a"),
     ("-cexit 4",),
-    ("--ttl=1h",),
+    ("--lease=1h",),
     ("--url=file:/y",),
     ("--on-lost=term",),
     ("--kill-after=3s",),
@@ -66,7 +72,7 @@ OPTIONS = [
     ("--also", "b"),
     ("-c", "exit 3"),
     ("-c", "--"),
-    ("--ttl", "3"),
+    ("--lease", "3"),
     ("--url", "file:/x"),
     ("--url", ""),
     ("--node", "n1"),
@@ -118,39 +124,126 @@ def wanted_in_full(options: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     """Name the locks of the full command; a mistake is told in the same way."""
     inner = locks.connect("file:/nowhere")
     wanted: Acquirable[Any] = inner.lock(options["name"], shared=options["shared"])
-    if options["holders"] is not None:
+    if options["permits"] is not None:
         assert not options["shared"]
-        wanted = inner.semaphore(options["name"], options["holders"])
-    first = wanted.names
+        wanted = inner.semaphore(options["name"], options["permits"])
+    first = names_of(wanted)
     if options["also"]:
         wanted = inner.lock_all(wanted, *options["also"])
-    assert wanted.names == (*first, *options["also"])
+    assert names_of(wanted) == (*first, *options["also"])
     return (first, *((name,) for name in options["also"]))
 
 
+def check_both_agree(arguments: list[str]) -> bool:
+    """Read a line both ways; return whether the shortcut took it."""
+    request = read_arguments(arguments)
+    if request is None:
+        return False
+    options = read_in_full(arguments)
+    program = read_program(options["program"], options["shell"])
+    job = Job(program, options["on_lost"], options["kill_after"])
+    wanted = wanted_in_full(options)
+    assert request == Request(wanted, options["url"], options["shared"], job), arguments
+    assert program, arguments
+    assert not (options["nonblock"] and options["wait"] is not None), arguments
+    assert options["node"] is None, arguments
+    return True
+
+
 def test_what_the_shortcut_understands_it_understands_as_the_full_command_does() -> None:
-    taken = 0
-    for arguments in random_lines():
-        request = read_arguments(arguments)
-        if request is None:
-            continue
-        taken += 1
-        options = read_in_full(arguments)
-        program = read_program(options["program"], options["shell"])
-        assert request == Request(
-            wanted=wanted_in_full(options),
-            url=options["url"],
-            shared=options["shared"],
-            job=request.job._replace(
-                program=program,
-                on_lost=options["on_lost"],
-                kill_after=options["kill_after"],
-            ),
-        ), arguments
-        assert program, arguments
-        assert not (options["nonblock"] and options["wait"] is not None), arguments
-        assert options["node"] is None, arguments
+    taken = sum(check_both_agree(arguments) for arguments in random_lines())
     assert taken > LINES / 5
+
+
+# Lines that are drawn from the table of options itself
+
+TABLE = (*LOCK_OPTIONS, *JOB_OPTIONS)
+NUMBERS = st.one_of(
+    st.integers(-1, 300).map(str),
+    st.integers(0, 3).map(lambda zeros: "0" * zeros + "7"),
+    st.sampled_from(["٣", "1_0", "+2", " 3", "2.0", "9" * 5000, "0" * 5000 + "1", ""]),
+)
+DURATIONS = st.builds(
+    "{}{}".format,
+    st.sampled_from(["0", "5", ".5", "1.25", "-1", "x", "٣"]),
+    st.sampled_from(["", "s", "ms", "m", "h", "d", " s"]),
+)
+WORDS = st.one_of(
+    st.sampled_from(["a", "b", "term", "kill", "ignore", "Kill", "file:/x", "", "-", "-n", "--"]),
+    st.text(st.characters(codec="utf-8"), max_size=4),
+)
+PROGRAMS = st.sampled_from([[], ["true"], ["--", "true"], ["-c", "exit 2"], ["-n", "true"]])
+
+
+def values_of(option: Option) -> st.SearchStrategy[str]:
+    """Draw what may be written behind an option, right or wrong."""
+    if isinstance(option.kind, Number):
+        return NUMBERS
+    if isinstance(option.kind, OneOf):
+        return st.one_of(st.sampled_from(option.kind.words), WORDS)
+    return DURATIONS if option.kind is duration else WORDS
+
+
+@st.composite
+def written(draw: st.DrawFn) -> list[str]:
+    """Draw one option as it may be written: apart, with =, or in one word with its flags."""
+    option = draw(st.sampled_from(TABLE))
+    name = draw(st.sampled_from(option.names))
+    if option.kind is None:
+        return [name]
+    value = draw(values_of(option))
+    if name.startswith("--"):
+        return [f"{name}={value}"] if draw(st.booleans()) else [name, value]
+    flags = draw(st.sampled_from(["", "n", "s", "ns", "x"]))
+    return [f"-{flags}{name[1:]}{value}"] if draw(st.booleans()) else [f"-{flags}{name[1:]}", value]
+
+
+@given(st.lists(written(), max_size=4), WORDS, PROGRAMS)
+def test_both_parsers_agree_on_every_line_drawn_from_the_table(
+    options: list[list[str]], name: str, program: list[str]
+) -> None:
+    check_both_agree([*(text for option in options for text in option), name, *program])
+
+
+RIGHT = {"wait": "5s", "conflict": "7", "permits": "2", "also": "b", "shell": "exit 3"} | {
+    "url": "file:/x",
+    "lease": "3s",
+    "on_lost": "kill",
+    "kill_after": "1s",
+}
+
+
+@pytest.mark.parametrize(
+    "option", [each for each in TABLE if each.key != "node"], ids=lambda option: option.key
+)
+def test_the_shortcut_takes_each_option_by_each_of_its_names(option: Option) -> None:
+    program = [] if option.key == "shell" else ["--", "true"]
+    for name in option.names:
+        written = [name] if option.kind is None else [name, RIGHT[option.key]]
+        assert check_both_agree([*written, "a", *program]), name
+
+
+@pytest.mark.parametrize("option", ["-k", "--permits=", "-E", "--conflict-exit-code="])
+@pytest.mark.parametrize("digits", [20, 4000, 5000])
+def test_thousands_of_digits_are_a_mistake_and_not_an_error_of_ours(
+    option: str, digits: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [option + "9" * digits, "a", "--", "true"]
+    assert hold_at_once(arguments) is None
+    assert run_in_full(arguments) == UsageError.exit_status
+    message = capfd.readouterr().err
+    assert message.count("\n") == 1
+    assert message.startswith("coterie: Invalid value for '-")
+
+
+@pytest.mark.parametrize("old", ["--ttl=3s", "--holders=2"])
+def test_an_old_name_is_an_unknown_option(old: str, capfd: pytest.CaptureFixture[str]) -> None:
+    arguments = [old, "a", "--", "true"]
+    assert hold_at_once(arguments) is None
+    assert run_in_full(arguments) == UsageError.exit_status
+    message = capfd.readouterr().err
+    assert "No such option" in message
+    assert old.partition("=")[0] in message
 
 
 def test_the_plain_ways_are_taken() -> None:
@@ -196,7 +289,7 @@ RUNS = [
     (["-nE9", "a"], "kill -9 $$"),
     (["-k2", "a"], "exit 4"),
     (["--also", "c", "--also=b", "a"], "exit 5"),
-    (["--holders=2", "--also", "b", "a"], "exit 6"),
+    (["--permits=2", "--also", "b", "a"], "exit 6"),
     (["--also", "b", "a"], 'rm "$1/words"'),
     (["-k", "3", "--on-lost=ignore", "a"], 'rm "$1/words"; exit 7'),
 ]

@@ -78,3 +78,8 @@ def test_a_check_with_a_parameter_knows_all_of_them() -> None:
     assert "coterie.algorithms.election.bully" in loaded_by(
         "check", "raymond", "-N", "2", "--tree", "chain"
     )
+
+
+def test_a_node_imports_no_helper_of_tests_and_that_helper_not_pytest() -> None:
+    assert not {"coterie.testing", "pytest"} & loaded("import coterie.cli.serve")
+    assert not {"coterie.sync", "pytest"} & loaded("import coterie.testing.nodes")

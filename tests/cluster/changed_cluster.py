@@ -12,13 +12,13 @@ from coterie.cli import run
 from coterie.cluster.change.host import Change
 from coterie.cluster.change.newcomer import identify
 from coterie.cluster.change.plan import Newcomer
-from coterie.cluster.change.spare import Place, spare_config
-from coterie.cluster.change.survey import Standing, look
+from coterie.cluster.change.spare import Location, spare_config
+from coterie.cluster.change.survey import KnownConfiguration, look
 from coterie.cluster.membership.config import convert
-from coterie.cluster.membership.membership import Address
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
+from coterie.cluster.wire.address import Address
 from tests.cluster.local_cluster import COTERIE, document, until, url_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Fleet:
         if name not in self.addresses:
             self.addresses[name] = f"127.0.0.1:{free_ports(1)[0]}"
         host, _, port = self.addresses[name].rpartition(":")
-        place = Place(name, Address(host, int(port)), self.folder / name)
+        place = Location(name, Address(host, int(port)), self.folder / name)
         config = await spare_config(place, make_visit(url or self.url))
         node = self.nodes[name] = Node(config, name)
         await node.start()
@@ -91,7 +91,7 @@ class Fleet:
         """Run `coterie cluster` beside the nodes."""
         return await asyncio.to_thread(run, ["cluster", *arguments, "--url", url or self.url])
 
-    async def look(self) -> Standing:
+    async def look(self) -> KnownConfiguration:
         return await look(make_visit(self.url))
 
     async def newcomer(self, name: str) -> Newcomer:
@@ -118,7 +118,7 @@ async def fleet(
             await node.stop()
 
 
-async def change_until_joint(standing: Standing, goal: Goal) -> Configuration:
+async def change_until_joint(standing: KnownConfiguration, goal: Goal) -> Configuration:
     """Begin a change, and leave it in its joint step."""
     decided: asyncio.Queue[Configuration] = asyncio.Queue()
     change = Change(standing.membership, standing.security, goal, decided.put_nowait)

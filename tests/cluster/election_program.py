@@ -10,6 +10,7 @@ import coterie
 
 async def main(config: str, node: str) -> None:
     async with coterie.join(config, node=node) as coordinator:
+        assert isinstance(coordinator, coterie.ElectionCoordinator)
         async for leader in coordinator.leaders():
             sys.stdout.write(f"{leader}\n")
             sys.stdout.flush()

@@ -16,15 +16,38 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.cli import run
 from coterie.cluster.admin.status import ClusterState, inspect
-from coterie.cluster.change.survey import Standing, look
-from coterie.cluster.membership.config import Config, convert
+from coterie.cluster.change.survey import KnownConfiguration, look
+from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
 from coterie.errors import Unavailable
+from coterie.testing.nodes import (
+    NodeProcess,
+    local_document,
+    running,
+    url_of,
+    write_document,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "COTERIE",
+    "LEASE",
+    "NAMES",
+    "PATIENCE_SECONDS",
+    "POLL_SECONDS",
+    "Processes",
+    "Program",
+    "document",
+    "processes",
+    "running",
+    "started_again",
+    "until",
+    "url_of",
+]
 
 NAMES = "abcdefg"
 LEASE = 1.0
@@ -34,28 +57,7 @@ POLL_SECONDS = 0.05  # between two looks at processes
 
 
 def document(size: int = 3, **changes: Any) -> dict[str, Any]:
-    nodes = {
-        name: {"address": f"127.0.0.1:{port}"}
-        for name, port in zip(NAMES, free_ports(size), strict=False)
-    }
-    return {"cluster": "test", "lease": LEASE, "nodes": nodes, **changes}
-
-
-def url_of(config: Config) -> str:
-    return "coterie://" + ",".join(str(member.address) for member in config.membership.members)
-
-
-@contextlib.asynccontextmanager
-async def running(config: Config) -> AsyncIterator[list[Node]]:
-    """Run all nodes of a configuration here, voting at once."""
-    nodes = [Node(config, member.name, new_cluster=True) for member in config.membership.members]
-    try:
-        for node in nodes:
-            await node.start()
-        yield nodes
-    finally:
-        for node in nodes:
-            await node.stop()
+    return {**local_document(NAMES[:size], cluster="test", lease=LEASE), **changes}
 
 
 async def started_again(nodes: list[Node], place: int) -> None:
@@ -81,25 +83,19 @@ class Processes:
         self.config = convert(self.document, folder)
         self.url = url_of(self.config)
         self.spares: dict[str, str] = {}  # nodes that join, and their addresses
-        self._nodes: dict[str, subprocess.Popen[bytes]] = {}
+        self._nodes: dict[str, NodeProcess] = {}
         self._programs: list[Program] = []
         self._changes: list[subprocess.Popen[str]] = []
-        lines = ['cluster = "test"', f"lease = {lease}", 'data = "data"']
-        for name, node in self.document["nodes"].items():
-            lines += [f"[nodes.{name}]", f'address = "{node["address"]}"']
-        (folder / "coterie.toml").write_text("\n".join(lines))
+        self._file = write_document(self.document, folder)
 
     def start(self, *names: str, new: bool = False) -> None:
         for name in names:
-            command = [*COTERIE, "serve", "--node", name]
             if name in self.spares:
-                command += ["--join", self.url, "--listen", self.spares[name]]
-                command += ["--data", str(self.folder / "data")]
+                arguments = ["--join", self.url, "--listen", self.spares[name]]
+                arguments += ["--data", str(self.folder / "data")]
             else:
-                command += ["--config", str(self.folder / "coterie.toml")]
-                command += ["--new-cluster"] if new else []
-            with (self.folder / f"{name}.log").open("ab") as log:
-                self._nodes[name] = subprocess.Popen(command, stdout=log, stderr=log)
+                arguments = ["--config", str(self._file), *(["--new-cluster"] if new else [])]
+            self._nodes[name] = NodeProcess(name, self.folder / f"{name}.log", *arguments)
 
     def join(self, *names: str) -> list[str]:
         """Start nodes that may become voters; return their names and addresses as commands want them.
@@ -135,7 +131,7 @@ class Processes:
             assert time.monotonic() < deadline, f"waited in vain for configuration {number}"
             time.sleep(POLL_SECONDS)
 
-    def standing(self) -> Standing:
+    def standing(self) -> KnownConfiguration:
         """Look where the configuration stands."""
         return asyncio.run(look(make_visit(self.url)))
 
@@ -162,18 +158,16 @@ class Processes:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `coterie serve` on this cluster's file to its end."""
-        command = [*COTERIE, "serve", "--config", str(self.folder / "coterie.toml"), *arguments]
+        command = [*COTERIE, "serve", "--config", str(self._file), *arguments]
         return subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
         )
 
     def kill(self, name: str) -> None:
-        process = self._nodes.pop(name)
-        process.kill()
-        process.wait()
+        self._nodes.pop(name).kill()
 
     def signal(self, name: str, number: int) -> None:
-        self._nodes[name].send_signal(number)
+        self._nodes[name].send(number)
 
     def fill_disk(self, name: str) -> None:
         """Let a node write no file any more, its log included."""
@@ -188,9 +182,7 @@ class Processes:
         return (self.folder / f"{name}.log").read_text()
 
     def stop(self, name: str) -> None:
-        process = self._nodes.pop(name)
-        process.terminate()
-        assert process.wait(PATIENCE_SECONDS) == 0
+        assert self._nodes.pop(name).terminate(PATIENCE_SECONDS) == 0
 
     def state(self) -> ClusterState:
         return asyncio.run(inspect(make_visit(self.url), locks=True))
@@ -218,9 +210,8 @@ class Processes:
         for change in self._changes:
             change.kill()
             change.communicate()
-        for process in self._nodes.values():
-            process.kill()
-            process.wait()
+        for node in self._nodes.values():
+            node.kill()
 
 
 class Program:

@@ -11,6 +11,7 @@ from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.wire.listener import stop_serving
+from coterie.locks.internals import engine_of
 from tests.cluster.local_cluster import document, running
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class Program:
 
     @property
     def host(self) -> ParticipantHost:
-        engine = self.coordinator.engine
+        engine = engine_of(self.coordinator)
         assert isinstance(engine, ClusterEngine)
         return engine.group.supply
 

@@ -205,7 +205,7 @@ def test_a_program_with_three_nodes_goes_on_whatever_one_of_them_says(
     async def main() -> list[int]:
         mine = config.membership.credentials(b"")
         liar = Listener(
-            config, "a", "a start", lambda: next(clocks), admit, credentials=lambda: mine
+            config.local_node("a"), "a start", lambda: next(clocks), admit, credentials=lambda: mine
         )
         await liar.open()
         nodes = [Node(config, name, new_cluster=True) for name in ("b", "c")]

@@ -217,7 +217,7 @@ def test_a_hold_with_a_lease_of_its_own_is_ended_also_if_its_body_goes_on() -> N
             entered, ended = asyncio.Event(), asyncio.Event()
 
             async def hold() -> None:
-                async with deaf.lock("x", ttl=0.5) as held:
+                async with deaf.lock("x", lease=0.5) as held:
                     entered.set()
                     while not ended.is_set():
                         with contextlib.suppress(asyncio.CancelledError):

@@ -18,6 +18,7 @@ import coterie
 from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.engines.file.engine import FileEngine
+from coterie.locks.internals import engine_of, holds_of
 from coterie.system.aio import to_the_end
 from tests.cluster.test_cluster_engine import world
 from tests.cluster.virtual_time import passing, run
@@ -121,8 +122,8 @@ WORKS: dict[str, tuple[Work, tuple[str, ...]]] = {
 
 def left_behind(c: locks.Coordinator) -> list[object]:
     """List what a coordinator still holds, waits for, or remembers of waiting."""
-    engine = c.engine
-    left: list[object] = [*c.held]
+    engine = engine_of(c)
+    left: list[object] = [*holds_of(c)]
     if not engine.waits.is_empty:
         left.append(engine.waits)
     if isinstance(engine, FileEngine):
@@ -149,7 +150,7 @@ async def cancelled_once(
         await held.release()
     await asyncio.wait({driving}, timeout=9)
     assert driving.cancelled() == work.was_cancelled
-    if isinstance(c.engine, ClusterEngine):
+    if isinstance(engine_of(c), ClusterEngine):
         await passing(SETTLED_SECONDS)
     assert left_behind(c) == []
     assert asyncio.all_tasks() == before

@@ -17,6 +17,7 @@ from coterie.cluster.classic.engine import ClassicEngine
 from coterie.cluster.classic.node import Classic, Program, choose
 from coterie.cluster.join import join
 from coterie.cluster.membership.config import convert
+from coterie.locks.internals import engine_of
 from coterie.process import Mutex
 from tests.cluster.local_cluster import document, until, url_of
 from tests.cluster.virtual_time import passing, run
@@ -50,7 +51,7 @@ def fail(failure: coterie.Unavailable) -> None:
 
 
 def node_of(coordinator: locks.Coordinator) -> Classic:
-    engine = coordinator.engine
+    engine = engine_of(coordinator)
     assert isinstance(engine, ClassicEngine)
     return engine.node
 

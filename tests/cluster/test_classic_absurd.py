@@ -15,7 +15,7 @@ from coterie.clocks import Stamp
 from coterie.cluster.classic.node import NUMBER_MAX, Classic, HostedProcess, Program
 from coterie.cluster.membership.config import convert
 from coterie.cluster.runtime.host import decoder
-from coterie.cluster.wire.frames import Letter, Receipt
+from coterie.cluster.wire.frames import ClassicMessage, Receipt
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.listener import Listener
@@ -96,7 +96,7 @@ def test_letters_of_absurd_values_end_the_connection_over_which_they_came(
     async def main() -> None:
         await node.start()
         identity = new_identity("b")
-        for letter in absurd(Letter(1, "x", encode(Request(Stamp(1, 2))))):
+        for letter in absurd(ClassicMessage(1, "x", encode(Request(Stamp(1, 2))))):
             connection, _ = await called(config, identity)
             connection.send(letter)
             connection.close("the next")
@@ -145,7 +145,9 @@ def test_a_receipt_for_what_was_not_sent_ends_the_connection(
 
     async def main() -> None:
         mine = config.membership.credentials(b"")
-        liar = Listener(config, "b", "a start", lambda: 0, admit, credentials=lambda: mine)
+        liar = Listener(
+            config.local_node("b"), "a start", lambda: 0, admit, credentials=lambda: mine
+        )
         await liar.open()
         await node.start()
         await until(lambda: f"a receipt for letter {seq}" in caplog.text, "a complaint")

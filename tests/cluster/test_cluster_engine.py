@@ -16,6 +16,7 @@ from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.membership.config import convert
 from coterie.cluster.node import Node
 from coterie.cluster.wire.link import Link
+from coterie.locks.internals import engine_of
 from tests.cluster.local_cluster import LEASE, document, running, started_again, until, url_of
 from tests.cluster.virtual_time import run, sleep_through
 
@@ -34,7 +35,7 @@ class World:
         self.programs = programs
 
     def group(self, program: int = 0) -> ClusterGroup:
-        engine = self.programs[program].engine
+        engine = engine_of(self.programs[program])
         assert isinstance(engine, ClusterEngine)
         return engine.group
 
@@ -171,7 +172,7 @@ def test_locks_go_on_over_connections_that_break_all_the_time() -> None:
         cuts = 0
 
         def cut(program: int) -> int:
-            line = made.host(program).lines[dice.randint(1, 3)]
+            line = made.host(program).links[dice.randint(1, 3)]
             assert isinstance(line, Link)
             if not line.is_up:
                 return 0
@@ -374,7 +375,7 @@ def test_any_coterie_serves(size: int, changes: dict[str, Any]) -> None:
 
 
 def test_no_cluster_at_the_url_is_said_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.cluster.wire.query.DISCOVERY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("coterie.cluster.membership.discovery.DISCOVERY_SECONDS_MAX", 0.2)
     config = convert(document(2))
 
     async def main() -> None:
@@ -401,10 +402,10 @@ def test_a_program_knows_within_a_moment_that_all_nodes_have_restarted(
                 await asyncio.sleep(1.0)
                 assert re.search(
                     r"no quorum of cluster 'test' votes \(a abstains for [56]\d\.\d s: it has just started",
-                    str(c.engine.obstacle("x")),
+                    str(engine_of(c).obstacle("x")),
                 )
                 held = await asking
-                assert c.engine.obstacle("x") is None
+                assert engine_of(c).obstacle("x") is None
                 assert held is not None
                 await held.release()
 

@@ -145,7 +145,7 @@ def test_a_node_that_cannot_save_votes_no_more(
     config = convert(document(1, data="data"), tmp_path)
 
     async def main() -> None:
-        failures: list[coterie.Unavailable] = []
+        failures: list[coterie.CoterieError] = []
         node = Node(config, "a", new_cluster=True, on_failure=failures.append)
         await node.start()
         try:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.cluster.membership.membership import Address
 from coterie.cluster.url import make_visit, parse_url
+from coterie.cluster.wire.address import Address
 from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.cluster.membership.config import convert, load
-from coterie.cluster.membership.membership import Address, parse_address
+from coterie.cluster.wire.address import Address, parse_address
 from coterie.errors import ConfigError
 from tests.cluster.local_cluster import document
 

@@ -11,12 +11,13 @@ import pytest
 import coterie
 from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
+from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.join import join
 from coterie.cluster.membership.config import convert
-from coterie.cluster.voter.metrics import participant_metrics
 from coterie.errors import DeadlockDetected
 from coterie.locks.deadlocks import waits as deadlocks
 from coterie.locks.deadlocks.lock_collection import Suspicion
+from coterie.locks.internals import engine_of
 from coterie.locks.leases import blockers
 from coterie.locks.leases.survey import Survey
 from coterie.telemetry.text import render
@@ -40,8 +41,9 @@ class Program:
 
     def __init__(self, c: locks.Coordinator) -> None:
         self.c = c
-        assert isinstance(c.engine, ClusterEngine)
-        self.engine = c.engine
+        engine = engine_of(c)
+        assert isinstance(engine, ClusterEngine)
+        self.engine = engine
         self.task: asyncio.Task[str]
         self._wish: asyncio.Future[Acquirable[Any]]
 
@@ -93,7 +95,7 @@ class World:
 
     def frames(self) -> int:
         """Count all frames that were sent to look for deadlocks."""
-        voted = sum(node.voting.sent[kind] for node in self.nodes for kind in QUESTIONS)
+        voted = sum(node.voting.programs.sent[kind] for node in self.nodes for kind in QUESTIONS)
         return voted + sum(program.questions() for program in self.programs)
 
     async def is_clean(self) -> None:
@@ -298,8 +300,8 @@ def test_locks_with_leases_of_their_own_are_part_of_the_circle() -> None:
                     return "gave way"
 
         outcomes = await asyncio.gather(
-            cross(ann.c.lock("a", ttl=0.7), ann.c.lock("b")),
-            cross(bob.c.lock("b"), bob.c.lock("a", ttl=0.8)),
+            cross(ann.c.lock("a", lease=0.7), ann.c.lock("b")),
+            cross(bob.c.lock("b"), bob.c.lock("a", lease=0.8)),
         )
         assert sorted(outcomes) == ["gave way", "had"]
         await made.is_clean()
@@ -324,7 +326,7 @@ def test_switched_off_they_wait_until_their_patience_ends() -> None:
 
 def test_the_file_and_the_url_say_whether_a_program_detects(tmp_path: Path) -> None:
     def detects(url: str) -> bool:
-        return locks.connect(url).engine.waits.detects
+        return engine_of(locks.connect(url)).waits.detects
 
     assert detects("coterie://a:1")
     assert detects("coterie://a:1?deadlock-detection=on")
@@ -338,7 +340,7 @@ def test_the_file_and_the_url_say_whether_a_program_detects(tmp_path: Path) -> N
     assert detects(f"coterie:{path}")
     path.write_text('deadlock-detection = false\n[nodes.a]\naddress = "127.0.0.1:1"\n')
     assert not detects(f"coterie:{path}")
-    assert not join(path, node="a").engine.waits.detects
+    assert not engine_of(join(path, node="a")).waits.detects
 
 
 def test_whoever_does_not_detect_is_not_chosen() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.algorithms.deadlock.condition import all_of, any_of
-from coterie.algorithms.deadlock.detectors.party import STEP, Step
+from coterie.algorithms.deadlock.detectors.party import STEP, ScriptStep
 from coterie.algorithms.deadlock.detectors.trial import Deadlocked
 from coterie.cluster.classic import node as classic
 from coterie.cluster.membership.config import convert
@@ -65,7 +65,7 @@ def victims(
 ) -> list[Deadlocked]:
     """Let processes wait for each other until nobody waits; give who was told to give way."""
     heard: list[Event] = []
-    scripts = [() if condition is None else (Step(600.0, condition),) for condition in waits]
+    scripts = [() if condition is None else (ScriptStep(600.0, condition),) for condition in waits]
     processes = build(detector, scripts)
 
     async def main() -> None:

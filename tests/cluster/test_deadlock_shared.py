@@ -205,7 +205,7 @@ def test_the_graph_of_a_cluster_shows_who_is_ahead_of_one_who_wants_to_share() -
         await want(sharer, "x", shared=True)
         await at_voters(made, sharer, "x")
         await want(reader, "z", shared=False)
-        graph, _, _ = await inspect_waits(make_visit(reader.c.url.partition("?")[0]))
+        _, graph = await inspect_waits(make_visit(reader.c.url.partition("?")[0]))
         [core] = graph.cores()
         assert {"x", "x (shared)", "z"} <= set(core)
         for program in made.programs:

@@ -21,6 +21,7 @@ from coterie.cluster.membership.config import convert
 from coterie.cluster.voter.report import describe_obstacles
 from coterie.locks.deadlocks.lock_collection import Collection, Suspicion
 from coterie.locks.deadlocks.waits import Waits
+from coterie.locks.internals import engine_of
 from coterie.locks.leases import blockers
 from coterie.locks.leases.frames import AskOwner, Owners
 from coterie.locks.leases.survey import Survey
@@ -122,7 +123,7 @@ async def work(c: locks.Coordinator, random: Random, sharing: float) -> int:
 async def soak(urls: list[str], referee: Referee, seed: int, sharing: float = 0.0) -> None:
     async with contextlib.AsyncExitStack() as stack:
         programs = [await stack.enter_async_context(locks.connect(url)) for url in urls]
-        engines = [program.engine for program in programs]
+        engines = [engine_of(program) for program in programs]
         referee.all_waits = [engine.waits for engine in engines]
         referee.engines = [engine for engine in engines if isinstance(engine, ClusterEngine)]
         tasks = [

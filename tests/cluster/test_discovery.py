@@ -12,9 +12,9 @@ import pytest
 from coterie.cluster.change.force import check_force, force
 from coterie.cluster.change.survey import look, look_for_spares
 from coterie.cluster.membership.config import convert
-from coterie.cluster.membership.membership import Address, parse_address
+from coterie.cluster.membership.discovery import OTHERS_SECONDS_MAX, discover
 from coterie.cluster.url import make_visit
-from coterie.cluster.wire.query import OTHERS_SECONDS_MAX, discover
+from coterie.cluster.wire.address import Address, parse_address
 from coterie.errors import ChangeConflict, UsageError
 from tests.cluster.changed_cluster import fleet
 from tests.cluster.local_cluster import document, running

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie import locks
+from coterie import ElectionCoordinator
 from coterie.cluster.classic.election import ElectionEngine
 from coterie.cluster.join import join
 from coterie.cluster.membership.config import convert
@@ -22,6 +22,7 @@ from coterie.cluster.wire import link
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.peers import Handlers, Peer
+from coterie.locks.internals import engine_of
 from tests.cluster.local_cluster import PATIENCE_SECONDS, document
 from tests.cluster.virtual_time import passing, run
 
@@ -40,13 +41,19 @@ def configuration(name: str, size: int = 3, folder: Path | None = None) -> Confi
     return convert(wish) if folder is None else convert(wish, folder)
 
 
+def joined_to_elect(config: Config, node: str) -> ElectionCoordinator:
+    coordinator = join(config, node=node)
+    assert isinstance(coordinator, ElectionCoordinator)
+    return coordinator
+
+
 @contextlib.asynccontextmanager
-async def joined(config: Config, names: str) -> AsyncIterator[dict[str, locks.Coordinator]]:
+async def joined(config: Config, names: str) -> AsyncIterator[dict[str, ElectionCoordinator]]:
     """Join as these nodes; those that are taken out of the result are closed by the test."""
-    members: dict[str, locks.Coordinator] = {}
+    members: dict[str, ElectionCoordinator] = {}
     try:
         for name in names:
-            members[name] = join(config, node=name)
+            members[name] = joined_to_elect(config, name)
             await members[name].open()
         yield members
     finally:
@@ -54,7 +61,7 @@ async def joined(config: Config, names: str) -> AsyncIterator[dict[str, locks.Co
             await member.close()
 
 
-async def agree(members: dict[str, locks.Coordinator], leader: str) -> None:
+async def agree(members: dict[str, ElectionCoordinator], leader: str) -> None:
     """Wait until all members follow that node, and see that it stays so."""
 
     async def follow() -> set[str]:
@@ -78,7 +85,7 @@ def test_the_others_agree_when_the_leader_ends_and_again_when_it_returns(
             await members.pop("c").close()
             await passing(3 * LEASE)
             await agree(members, "b")
-            members["c"] = join(config, node="c")
+            members["c"] = joined_to_elect(config, "c")
             await members["c"].open()
             await agree(members, "c")
 
@@ -96,7 +103,7 @@ def test_a_leader_that_is_back_before_it_was_missed_leads_again(
             await agree(members, "c")
             for returning in "cba":
                 await members.pop(returning).close()
-                members[returning] = join(config, node=returning)
+                members[returning] = joined_to_elect(config, returning)
                 await members[returning].open()
                 await passing(LEASE / 2)
                 await agree(members, "c")
@@ -113,7 +120,7 @@ def test_nodes_that_were_never_there_are_not_waited_for_longer_than_a_lease(
     async def main() -> None:
         async with joined(config, "ab") as members:
             await agree(members, "b")
-            members["d"] = join(config, node="d")
+            members["d"] = joined_to_elect(config, "d")
             await members["d"].open()
             await agree(members, "d")
 
@@ -142,8 +149,9 @@ def test_a_leader_that_was_cut_off_leads_again_when_it_can_be_reached(
             await agree(members, "c")
             is_cut = True
             for member in members.values():
-                assert isinstance(member.engine, ElectionEngine)
-                for peer in member.engine.node.peers:
+                engine = engine_of(member)
+                assert isinstance(engine, ElectionEngine)
+                for peer in engine.node.peers:
                     peer.abort("cut by the test")
             await passing(5 * LEASE)
             leaders = [await member.leader() for member in members.values()]
@@ -170,7 +178,7 @@ def test_a_node_that_returns_and_ends_before_it_is_reached_is_lost(
         )
         credentials = Credentials("test", "")
         peer = Peer(
-            config,
+            config.local_node("a"),
             2,
             lambda node: Caller(credentials, "peer", new_identity("a"), node),
             handlers,
@@ -201,14 +209,15 @@ def test_what_is_no_election_is_refused_with_what_to_use(monkeypatch: pytest.Mon
                     await call
             with pytest.raises(coterie.UsageError, match=r"use leader\(\) or leaders\(\)"):
                 member.observe("x")
-        config = convert(document(1, algorithm="lamport"))
-        async with joined(config, "a") as members:
-            with pytest.raises(coterie.UsageError, match=r"use elect\(name\)"):
-                await members["a"].leader()
-            with pytest.raises(coterie.UsageError, match=r"use elect\(name\)"):
-                members["a"].leaders()
 
     run(monkeypatch, main)
+
+
+def test_only_an_election_has_a_leader_among_its_nodes() -> None:
+    for algorithm in ({"algorithm": "lamport"}, {}):
+        member = join(convert(document(1, **algorithm)), node="a")
+        assert not hasattr(member, "leader")
+        assert not hasattr(member, "leaders")
 
 
 def test_closing_ends_those_that_follow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from coterie.cluster.client.engine import ClusterEngine
-from coterie.cluster.membership.membership import parse_address
+from coterie.cluster.membership.discovery import OTHERS_SECONDS_MAX
 from coterie.cluster.url import make_visit
-from coterie.cluster.wire.query import OTHERS_SECONDS_MAX
+from coterie.cluster.wire.address import parse_address
 from tests.cluster.changed_cluster import fleet
 from tests.cluster.local_cluster import until
 from tests.cluster.test_discovery import slow_line
@@ -44,7 +44,7 @@ async def test_a_spare_that_is_near_does_not_hide_the_voters(tmp_path: Path) -> 
 async def test_a_program_that_was_led_astray_asks_with_more_patience(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coterie.cluster.wire.query.VOTERS_SECONDS_MAX", 0.0)
+    monkeypatch.setattr("coterie.cluster.membership.discovery.VOTERS_SECONDS_MAX", 0.0)
     async with a_voter_and_a_spare(tmp_path) as url:
         engine = ClusterEngine(make_visit(url))
         await engine.open()

@@ -53,7 +53,7 @@ async def test_a_late_call_of_the_very_first_start_is_no_restart(tmp_path: Path)
     def caller(node: str) -> Caller:
         return Caller(config.membership.credentials(b""), "peer", new_identity("a"), node)
 
-    peer = Peer(config, 2, caller, Handlers(ignore, ignore, ignore, note, ignore))
+    peer = Peer(config.local_node("a"), 2, caller, Handlers(ignore, ignore, ignore, note, ignore))
     for start, number in (("first", 0), ("second", 1)):
         wire = Wire()
         peer.admit(cast("Connection", wire), call(start, number))

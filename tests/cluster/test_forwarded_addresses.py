@@ -6,8 +6,8 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import coterie
-from coterie.cluster.membership.membership import parse_address
 from coterie.cluster.wire import link
+from coterie.cluster.wire.address import parse_address
 from tests.cluster.changed_cluster import fleet
 from tests.cluster.test_discovery import slow_line
 from tests.locks.memory import in_loop
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.connection import Connection
 
 

@@ -19,7 +19,7 @@ VOTERS = 3
 def sent(made: World) -> int:
     """Count the frames with lock messages that programs and voters have sent each other."""
     requests = sum(made.host(program).sent["Data"] for program in range(len(made.programs)))
-    return requests + sum(node.voting.sent["Reply"] for node in made.nodes)
+    return requests + sum(node.voting.programs.sent["Reply"] for node in made.nodes)
 
 
 def everything_arrived(made: World) -> bool:

@@ -68,11 +68,11 @@ def test_who_agrees_in_everything_is_let_in() -> None:
         config = config_with(SECRET)
         async with running(config) as (node,):
             connection = await call(config, caller(config))
-            await until(lambda: node.voting.lines, "the node to let us in")
+            await until(lambda: node.voting.programs.sinks, "the node to let us in")
             connection.close("done")
             await connection.wait_closed()
-            await until(lambda: not node.voting.lines, "the node to forget us")
-            assert not node.voting.labels
+            await until(lambda: not node.voting.programs.sinks, "the node to forget us")
+            assert not node.voting.programs.labels
 
     asyncio.run(main())
 
@@ -131,7 +131,7 @@ def impostor(config: Config, caplog: pytest.LogCaptureFixture, change: dict[str,
             connection.use(answer, lambda _: over.set())
             connection.send(honest.hello)
             await over.wait()
-            assert not node.voting.lines
+            assert not node.voting.programs.sinks
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())

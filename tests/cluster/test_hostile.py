@@ -383,7 +383,7 @@ def test_a_second_connection_of_a_participant_takes_the_place_of_the_first() -> 
             second = await let_in(config, identity)
             await refused(first)
             second.send(Probe(SessionName(identity.name, 1)))
-            await until(lambda: nodes[0].voting.sent["Answer"], "an answer on the second")
+            await until(lambda: nodes[0].voting.programs.sent["Answer"], "an answer on the second")
             second.close("done")
             await second.wait_closed()
 

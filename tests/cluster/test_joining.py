@@ -10,9 +10,10 @@ import pytest
 
 import coterie
 from coterie.cluster.client.engine import ClusterEngine
+from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.join import join
 from coterie.cluster.membership.config import convert
-from coterie.cluster.voter.metrics import participant_metrics
+from coterie.locks.internals import engine_of
 from coterie.telemetry.text import render
 from tests.cluster.local_cluster import document
 
@@ -45,7 +46,7 @@ def test_a_cluster_of_one_program_needs_no_connection() -> None:
             async with alone.lock("x") as held:
                 assert held.valid
                 assert (await alone.holders("x"))[0].token == held.token
-            engine = alone.engine
+            engine = engine_of(alone)
             assert isinstance(engine, ClusterEngine)
             figures = render(participant_metrics(engine.group, engine.waits))
             assert "coterie_acquisitions_total 1\n" in figures

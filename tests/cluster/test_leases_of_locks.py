@@ -1,4 +1,4 @@
-"""`ttl`: a lock with a shorter lease than that of its cluster."""
+"""`lease`: a lock with a shorter lease than that of its cluster."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def with_programs(
     run(monkeypatch, main)
 
 
-@pytest.mark.parametrize("ttl", [None, SHORT])
+@pytest.mark.parametrize("lease", [None, SHORT])
 def test_a_lock_moves_on_when_its_own_lease_is_over(
-    ttl: float | None, monkeypatch: pytest.MonkeyPatch
+    lease: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(one: Program, other: Program) -> None:
-        held = await one.coordinator.lock("x", ttl=ttl).acquire()
+        held = await one.coordinator.lock("x", lease=lease).acquire()
         assert held
         for proxy in one.proxies:
             proxy.stall()
@@ -46,8 +46,8 @@ def test_a_lock_moves_on_when_its_own_lease_is_over(
         async with other.coordinator.lock("x"):
             took = asyncio.get_running_loop().time() - began
         assert held.lost.is_set()
-        lease = LEASE if ttl is None else ttl
-        assert lease - lease / 4 <= took <= lease * 1.005 / 0.995 + MARGIN + 0.01
+        length = LEASE if lease is None else lease
+        assert length - length / 4 <= took <= length * 1.005 / 0.995 + MARGIN + 0.01
         with pytest.raises(coterie.LockLost):
             await held.release()
 
@@ -58,7 +58,7 @@ def test_a_short_lease_is_renewed_for_as_long_as_the_lock_is_held(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def test(program: Program) -> None:
-        async with program.coordinator.lock("x", ttl=SHORT) as held:
+        async with program.coordinator.lock("x", lease=SHORT) as held:
             for _ in range(20):
                 await passing(SHORT)
                 assert held.valid
@@ -73,10 +73,10 @@ def test_leases_differ_and_the_lock_is_one(monkeypatch: pytest.MonkeyPatch) -> N
         tokens: list[int] = []
         inside = 0
 
-        async def work(program: Program, ttl: float | None) -> None:
+        async def work(program: Program, lease: float | None) -> None:
             nonlocal inside
             for _ in range(10):
-                async with program.coordinator.lock("x", ttl=ttl) as held:
+                async with program.coordinator.lock("x", lease=lease) as held:
                     inside += 1
                     assert inside == 1
                     tokens.append(held.token)
@@ -88,7 +88,7 @@ def test_leases_differ_and_the_lock_is_one(monkeypatch: pytest.MonkeyPatch) -> N
         )
         assert tokens == sorted(set(tokens))
         assert len(tokens) == 40
-        async with one.coordinator.lock("x", ttl=SHORT):
+        async with one.coordinator.lock("x", lease=SHORT):
             tried = one.coordinator.lock("x").acquire(blocking=False)
             assert await asyncio.ensure_future(tried) is None, "held by us, under another lease"
             assert len(await other.coordinator.holders("x")) == 1
@@ -103,7 +103,7 @@ def test_a_deadlock_over_locks_of_different_leases_is_found(
         holding = asyncio.Barrier(2)
 
         async def cross(program: Program, first: str, second: str) -> str:
-            async with program.coordinator.lock(first, ttl=SHORT):
+            async with program.coordinator.lock(first, lease=SHORT):
                 await holding.wait()
                 try:
                     async with program.coordinator.lock(second):
@@ -117,14 +117,14 @@ def test_a_deadlock_over_locks_of_different_leases_is_found(
     with_programs(monkeypatch, 2, test)
 
 
-@pytest.mark.parametrize("ttl", [0.01, LEASE + 1])
+@pytest.mark.parametrize("lease", [0.01, LEASE + 1])
 def test_a_lease_that_cannot_be_is_refused_with_what_to_do(
-    ttl: float, monkeypatch: pytest.MonkeyPatch
+    lease: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(program: Program) -> None:
         refused = r"10 s, the lease of cluster 'test', .* raise `lease` in the configuration"
         with pytest.raises(coterie.UsageError, match=refused):
-            await program.coordinator.lock("x", ttl=ttl).acquire()
+            await program.coordinator.lock("x", lease=lease).acquire()
 
     with_programs(monkeypatch, 1, test)
 
@@ -133,7 +133,7 @@ def test_the_lease_of_a_formed_cluster_is_raised_by_a_command(tmp_path: Path) ->
     async def main() -> None:
         async with fleet(tmp_path, 1) as made, coterie.connect(made.url) as program:
             with pytest.raises(coterie.UsageError, match=r"raise `lease` with coterie cluster set"):
-                await program.lock("x", ttl=LEASE).acquire()
+                await program.lock("x", lease=LEASE).acquire()
 
     asyncio.run(main())
 
@@ -170,7 +170,7 @@ def test_a_program_that_votes_may_have_shorter_leases_too(monkeypatch: pytest.Mo
 
     async def main() -> None:
         async with coterie.join(config, node="a", new_cluster=True) as c:
-            async with c.lock("x", ttl=SHORT) as short:
+            async with c.lock("x", lease=SHORT) as short:
                 await passing(3 * SHORT)
                 assert short.valid
             async with c.lock("x") as held:

@@ -13,8 +13,8 @@ import msgspec
 from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
 from coterie.cluster.client.access import Links
 from coterie.cluster.membership.config import convert
-from coterie.cluster.membership.membership import Address, Membership
 from coterie.cluster.voter.host import VoterHost
+from coterie.cluster.wire.address import Address
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from coterie.cluster.membership.membership import Membership
+
 LEASE = 10.0
 
 
@@ -39,7 +41,7 @@ def _no_call(_: str) -> Caller:
     raise AssertionError("no node is there to be greeted")
 
 
-IGNORE: dict[str, Any] = {"receive": _ignore, "connected": _ignore}
+IGNORE: dict[str, Any] = {"decode": bytes, "receive": _ignore, "connected": _ignore}
 
 
 def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
@@ -89,7 +91,7 @@ async def test_the_link_of_a_removed_voter_is_forgotten_and_not_waited_for() -> 
     config = convert(document(1))
     membership = config.membership
     links = Links(config.security, new_identity("test:1"), lambda known, _: [known.at(1).address])
-    line = links.line(membership, 1, lambda: membership, _ignore, _ignore)
+    line = links.link(membership, 1, lambda: membership, _ignore, _ignore)
     trying = asyncio.ensure_future(links.tried())
     await asyncio.sleep(0)
     assert not trying.done()
@@ -118,7 +120,7 @@ def test_a_connection_is_given_up_by_the_lease_of_the_moment(
         async with running(config):
             place = membership.members[0].address
             links = Links(config.security, new_identity("test:1"), lambda *_: [place])
-            line = links.line(membership, 1, current, _ignore, _ignore)
+            line = links.link(membership, 1, current, _ignore, _ignore)
             line.start()
             await links.tried()
             assert line.is_up
@@ -150,9 +152,9 @@ def two_connections() -> tuple[VoterHost, Connection, Connection]:
 async def test_the_older_connection_of_a_program_may_be_the_last_to_end() -> None:
     voting, older, newer = two_connections()
     voting.leave("program", newer)
-    assert not voting.labels
+    assert not voting.programs.labels
     voting.leave("program", older)
-    assert not voting.lines
+    assert not voting.programs.sinks
     voting.stop()
 
 
@@ -161,6 +163,6 @@ async def test_the_end_of_the_older_connection_is_not_that_of_the_newer() -> Non
     """Taken for it, the program would get no answer until it calls again, a lease later."""
     voting, older, newer = two_connections()
     voting.leave("program", older)
-    assert list(voting.lines.values()) == [newer]
-    assert voting.labels == {"program": "test:1"}
+    assert list(voting.programs.sinks.values()) == [newer]
+    assert voting.programs.labels == {"program": "test:1"}
     voting.stop()

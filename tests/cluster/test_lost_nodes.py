@@ -17,19 +17,19 @@ import pytest
 import coterie
 from coterie import locks
 from coterie.catalogue import algorithms
-from coterie.cluster.classic.engine import ClassicEngine
 from coterie.cluster.join import join
 from coterie.cluster.membership.config import convert
 from coterie.cluster.wire import link
 from coterie.process import Mutex
 from tests.cluster.local_cluster import NAMES, PATIENCE_SECONDS, document
+from tests.cluster.test_classic import node_of
 from tests.cluster.virtual_time import passing, run, sleep_through
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from coterie.cluster.membership.config import Config
-    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.address import Address
 
 TIMES = {"fault-tolerant": {"sigma": "0.05", "lambda": "0.05"}, "token-ring": {"pause": "0.01"}}
 MUTEXES = [
@@ -170,8 +170,7 @@ def test_a_node_that_is_only_cut_off_is_spoken_with_again(monkeypatch: pytest.Mo
             async with taking[0].lock("x"):
                 is_cut = True
                 for member in taking:
-                    assert isinstance(member.engine, ClassicEngine)
-                    for peer in member.engine.node.peers:
+                    for peer in node_of(member).peers:
                         peer.abort("cut by the test")
                 with pytest.raises(coterie.Unavailable, match="cannot be reached"):
                     await taking[1].lock("x").acquire()
@@ -196,8 +195,7 @@ def test_time_in_which_a_node_does_not_run_itself_is_no_absence_of_others(
                 pass
             for late in (0.1, 0.7, 0.95):
                 await passing(2 * LEASE)
-                assert isinstance(taking[0].engine, ClassicEngine)
-                for peer in taking[0].engine.node.peers:
+                for peer in node_of(taking[0]).peers:
                     peer.abort("cut by the test")
                 await asyncio.sleep(0)
                 sleep_through(late * LEASE)
@@ -256,8 +254,7 @@ class Ways:
 
 def down(coordinator: locks.Coordinator) -> list[int]:
     """Return which processes that of the lock x takes for down, where it finds out by itself."""
-    assert isinstance(coordinator.engine, ClassicEngine)
-    facts = coordinator.engine.node.process("x").seat.process.facts()
+    facts = node_of(coordinator).process("x").seat.process.facts()
     found: list[int] = facts.get("down", [])
     return found
 
@@ -394,8 +391,7 @@ def test_a_node_begins_with_the_first_that_begins(
             taking = [await ways.join(stack, each) for each in "abc"]
             await passing(2.0)
             ways.barred = {("c", "b")}
-            assert isinstance(taking[2].engine, ClassicEngine)
-            taking[2].engine.node.peers[2].abort("cut by the test")
+            node_of(taking[2]).peers[2].abort("cut by the test")
             await passing(1.0)
             taking.append(await ways.join(stack, "d"))
             for member in taking:

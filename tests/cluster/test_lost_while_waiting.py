@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
+from coterie.locks.internals import engine_of, give_back, holds_of
 from tests.cluster.test_bad_links import LEASE, asked, seen, through_proxies
 from tests.cluster.virtual_time import passing
 
@@ -94,7 +95,7 @@ def test_another_task_gets_a_lock_that_was_lost_while_its_holder_waits_for_other
             assert held
             assert held.valid
             assert not both.done(), "it has begun again"
-        await held.give_back(next_one)
+        await give_back(held, next_one)
         all_held = await both
         assert all_held
         assert all_held.valid
@@ -109,7 +110,7 @@ def test_a_lost_lock_does_not_block_other_tasks_of_a_program_that_has_not_releas
 
     async def test(_: Network, program: Program) -> None:
         b_is_held = asyncio.Event()
-        waits = program.coordinator.engine.waits
+        waits = engine_of(program.coordinator).waits
 
         async def first() -> None:
             a = await program.coordinator.lock("a").acquire()
@@ -128,7 +129,7 @@ def test_a_lost_lock_does_not_block_other_tasks_of_a_program_that_has_not_releas
                     assert held.valid
 
         tasks = [asyncio.ensure_future(first())]
-        await seen(lambda: program.coordinator.held)
+        await seen(lambda: holds_of(program.coordinator))
         await lose(program)
         tasks.append(asyncio.ensure_future(second()))
         async with asyncio.timeout(10 * LEASE):
@@ -157,7 +158,7 @@ def test_the_next_in_line_gets_a_lost_lock_whose_holder_waits_for_another_progra
             assert held
             assert held.valid
             assert not any(task.done() for task in tasks)
-            await held.give_back(next_one)
+            await give_back(held, next_one)
             assert await other.coordinator.lock("a").acquire(timeout=10 * LEASE)
             for task in tasks:
                 task.cancel()

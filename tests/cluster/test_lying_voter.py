@@ -41,7 +41,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 from coterie.cluster.change.host import Change
 from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.membership import check_decided
-from coterie.cluster.wire.frames import GetMembership, Letter, Receipt, Refusal, Welcome
+from coterie.cluster.wire.frames import ClassicMessage, GetMembership, Receipt, Refusal, Welcome
 from coterie.cluster.wire.listener import Listener
 from coterie.cluster.wire.voter_frames import decode_to_voter
 from coterie.errors import ProtocolError
@@ -87,7 +87,7 @@ def others(present: Configuration) -> tuple[msgspec.Struct, ...]:
         Ack(SESSION, 1, 5, 1.0, grace=False),
         Answer(SESSION, alive=True),
         Behind(5),
-        Letter(1, "x", b""),
+        ClassicMessage(1, "x", b""),
         Nack(SESSION),
         NewConfiguration(present),
         Query(),
@@ -130,8 +130,7 @@ class Liar:
         credentials = config.membership.after(present).credentials(b"")
         identity = present.members[0].identity
         self.listener = Listener(
-            config,
-            "a",
+            config.local_node("a"),
             "a start",
             lambda: 5,
             self._admit,

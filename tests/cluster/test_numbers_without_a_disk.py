@@ -14,12 +14,12 @@ import pytest
 import coterie
 from coterie import system
 from coterie.cluster.admin.status import NO_QUORUM, ClusterState, inspect
-from coterie.cluster.membership.abstention import abstention
 from coterie.cluster.membership.config import convert
 from coterie.cluster.node import Node
 from coterie.cluster.runtime import clock
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.metrics import node_metrics
+from coterie.cluster.voter.report import abstention
 from tests.cluster.local_cluster import document, running, started_again, until, url_of
 from tests.cluster.virtual_time import passing, run
 

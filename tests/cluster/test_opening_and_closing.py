@@ -108,7 +108,7 @@ async def test_a_coordinator_can_be_opened_again_with_all_its_leases(tmp_path: P
     async with cluster(tmp_path) as url:
         c = coterie.connect(url)
         for _ in range(2):
-            async with c, c.lock("x", timeout=10), c.lock("y", ttl=LEASE / 2, timeout=10) as held:
+            async with c, c.lock("x", timeout=10), c.lock("y", lease=LEASE / 2, timeout=10) as held:
                 assert held.valid
 
 
@@ -118,10 +118,10 @@ async def test_a_wait_that_ends_while_voters_are_called_for_the_first_time_is_no
 ) -> None:
     async with cluster(tmp_path) as url, coterie.connect(url) as c:
         # A lease of its own has sessions of its own, and they cannot stand within one turn.
-        lock = c.lock("x", ttl=LEASE / 2)
+        lock = c.lock("x", lease=LEASE / 2)
         assert await lock.acquire(timeout=1e-9) is None
         assert await lock.acquire(), "a moment later they do"
-        assert await asyncio.create_task(c.lock("x", ttl=LEASE / 3).acquire(timeout=0)) is None
+        assert await asyncio.create_task(c.lock("x", lease=LEASE / 3).acquire(timeout=0)) is None
 
 
 @pytest.mark.parametrize("kind", ["file", "cluster"])

@@ -14,7 +14,7 @@ from coterie.cluster.classic.order import NodePart, merge
 from coterie.cluster.classic.record import RecordedCluster, record_cluster
 from coterie.cluster.classic.tape import RECORDS_MAX, Recording
 from coterie.cluster.membership.config import convert, load
-from coterie.diagram.lifelines import Condition, history
+from coterie.diagram.lifelines import LaneCondition, history
 from coterie.lab.play.trials.recorded import show_recorded
 from coterie.lab.scenario.replay import replay
 from coterie.trace import AnyRecord, Called, Delivered, Sent, Started, parse_trace
@@ -65,7 +65,7 @@ def test_what_was_recorded_is_done_again_by_fresh_processes(name: str) -> None:
     replay(trace)
     replay(parse_trace(trace.to_lines()))
     assert show_recorded(trace).playable
-    stays = [stay for stay in history(trace).stays if stay.condition is Condition.INSIDE]
+    stays = [stay for stay in history(trace).stays if stay.condition is LaneCondition.INSIDE]
     assert all(a.end <= b.begin for a, b in itertools.pairwise(stays))
 
 

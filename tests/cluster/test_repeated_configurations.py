@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from coterie.cluster.voter.host import Line
+    from coterie.cluster.voter.programs import FrameSink
+
 
 PROGRAMS = 20
 
@@ -38,8 +39,8 @@ class Sink:
         self.received[type(frame).__name__] += 1
 
 
-class CountedLines(dict[int, "Line"]):
-    """The lines of a voter, which count how often one is looked up."""
+class CountedSinks(dict[int, "FrameSink"]):
+    """The programs of a voter, which count how often one is looked up."""
 
     lookups = 0
 
@@ -92,12 +93,12 @@ def test_a_configuration_that_is_not_new_is_compared_with_no_program(
         voting.learn(first)
         assert voting.voter.number == 1
         monkeypatch.setattr(Membership, "after", counted)
-        voting.lines = counted_lines = CountedLines(voting.lines)
+        voting.programs.sinks = counted_sinks = CountedSinks(voting.programs.sinks)
         for number in range(1, PROGRAMS + 1):
             voting.receive(number, f"p{number - 1}", NewConfiguration(first))
             voting.receive(number, f"p{number - 1}", Query())
         assert made == []
-        assert counted_lines.lookups == PROGRAMS  # for the answers
+        assert counted_sinks.lookups == PROGRAMS  # for the answers
         # A newer one still goes to all programs.
         voting.learn(second)
         assert voting.membership.configuration.number == 2

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
+from coterie.locks.internals import engine_of
 from tests.cluster.changed_cluster import fleet
 from tests.cluster.local_cluster import until
 
@@ -19,13 +20,14 @@ def test_a_program_has_one_connection_to_it_and_its_votes_count(tmp_path: Path) 
 
     async def main() -> None:
         async with fleet(tmp_path) as made, locks.connect(made.url) as program:
-            assert isinstance(program.engine, ClusterEngine)
-            host = program.engine.group.supply
+            engine = engine_of(program)
+            assert isinstance(engine, ClusterEngine)
+            host = engine.group.supply
             async with program.lock("kept") as held:
                 assert await made.command("remove", "c", "--yes") == 0
                 assert await made.command("add", made.at("c")) == 0
                 await until(lambda: host.participant.configuration.number == 3, "the move")
-                assert sorted(host.lines) == [1, 2, 4]
+                assert sorted(host.links) == [1, 2, 4]
                 await made.stop("a")
                 async with program.lock("other"):
                     assert held.valid

@@ -19,17 +19,17 @@ from coterie.cluster.admin.status import inspect
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.client.access import own_identity
+from coterie.cluster.membership import discovery
 from coterie.cluster.membership.config import Config, convert
-from coterie.cluster.membership.membership import Address
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire import frames as wire
-from coterie.cluster.wire import query
+from coterie.cluster.wire.address import Address
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
-from coterie.cluster.wire.query import ask_condition
+from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.voter_frames import Impose
 from coterie.errors import ConfigError, NotFormed, ProtocolError, Unavailable
 from tests.cluster import protocol_6
@@ -194,7 +194,7 @@ def test_a_hold_outlives_the_renewal_of_every_node(tmp_path: Path) -> None:
 def test_the_older_version_is_given_up_by_command_when_no_program_speaks_it(
     tmp_path: Path, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query, "DISCOVERY_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(discovery, "DISCOVERY_SECONDS_MAX", 0.5)
 
     async def main() -> None:
         async with upgraded(tmp_path, secret=secret) as cluster:
@@ -253,10 +253,12 @@ def test_a_program_counts_until_its_session_ends(tmp_path: Path) -> None:
         async with upgraded(tmp_path, 1) as cluster, coterie.connect(cluster.old_url) as old:
             await use(old, old)
             cluster.veils[0].cut()
-            await until(lambda: not cluster.nodes[0].voting.lines, "the query to end")
+            await until(lambda: not cluster.nodes[0].voting.programs.sinks, "the query to end")
             condition = await cluster.condition()
             assert (condition.protocol, condition.slowest) == (6, own_label())
-            await until(lambda: not cluster.nodes[0].voting.labels, "the session to expire")
+            await until(
+                lambda: not cluster.nodes[0].voting.programs.labels, "the session to expire"
+            )
             condition = await cluster.condition()
             assert (condition.protocol, condition.slowest) == (wire.PROTOCOL, "")
 
@@ -335,7 +337,7 @@ async def impose(node: Node, configuration: Configuration) -> None:
     """Do what an operator does who has lost a quorum."""
     (member,) = node.config.membership.members
     credentials = Credentials("test", "")
-    async with query.consult(member.address, credentials, None, role="operator") as talk:
+    async with consult(member.address, credentials, None, role="operator") as talk:
         talk.send(Impose(configuration))
         await until(lambda: node.voting.voter.number == configuration.number, "the change")
 
@@ -386,7 +388,7 @@ def test_a_configuration_that_comes_during_the_handshake_counts(
             calling.use(prove, lambda _: over.set())
             calling.send(msgspec.structs.replace(caller.hello, newest=0))
             await over.wait()
-            assert not node.voting.lines
+            assert not node.voting.programs.sinks
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
@@ -485,7 +487,7 @@ def test_a_frame_of_an_unknown_kind_ends_its_connection_and_nothing_else(
             calling.send(Novelty(8))
             await over.wait()
             assert held.valid
-            assert len(cluster.nodes[0].voting.lines) == 1
+            assert len(cluster.nodes[0].voting.programs.sinks) == 1
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())

@@ -10,7 +10,8 @@ import pytest
 
 import coterie
 from coterie import locks
-from coterie.cluster.voter.metrics import participant_metrics
+from coterie.cluster.client.metrics import participant_metrics
+from coterie.locks.internals import engine_of
 from coterie.telemetry.text import render
 from tests.cluster.local_cluster import COTERIE, until
 from tests.cluster.test_cluster_engine import World, in_world
@@ -313,7 +314,7 @@ def test_holders_and_waiters_are_told_with_their_modes() -> None:
         assert {party.token for party in holders} == {reader.token for reader in readers}
         assert sorted(party.shared for party in await c.waiters("x")) == [False, True]
         assert await c.locked("x")
-        text = render(participant_metrics(line.group(0), line.made.programs[0].engine.waits))
+        text = render(participant_metrics(line.group(0), engine_of(line.made.programs[0]).waits))
         assert "coterie_held 1\n" in text
         assert "coterie_acquisitions_total 2\n" in text
         for task in readers:
@@ -329,7 +330,7 @@ def test_holders_and_waiters_are_told_with_their_modes() -> None:
 def test_a_try_with_a_lease_of_its_own_joins_too() -> None:
     async def test(line: Line) -> None:
         reader = await line.reads(0)
-        async with line.made.programs[0].lock("x", shared=True, ttl=0.5) as held:
+        async with line.made.programs[0].lock("x", shared=True, lease=0.5) as held:
             assert held.valid
             assert reader in line.inside
         await reader.leave()

@@ -55,7 +55,7 @@ class Scene:
 
     async def _look(self, process: Process) -> None:
         self.state = await inspect(make_visit(URL), locks=True)
-        self.graph, _, _ = await inspect_waits(make_visit(URL))
+        _, self.graph = await inspect_waits(make_visit(URL))
 
     def look(self) -> float:
         """Ask for the status; return how long that took."""

@@ -17,13 +17,13 @@ from coterie.cluster.change import host, plan
 from coterie.cluster.change.host import Change
 from coterie.cluster.change.newcomer import identify
 from coterie.cluster.change.plan import Newcomer
-from coterie.cluster.change.spare import Place, spare_config
-from coterie.cluster.change.survey import Standing, look
+from coterie.cluster.change.spare import Location, spare_config
+from coterie.cluster.change.survey import KnownConfiguration, look
 from coterie.cluster.membership.config import convert
-from coterie.cluster.membership.membership import parse_address
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
+from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.link import Link
 from coterie.errors import ChangeConflict
 from tests.cluster.local_cluster import document, running, until, url_of
@@ -75,10 +75,10 @@ class Ground:
         self.entries = 0
         self._addresses = addresses
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> KnownConfiguration:
         return await look(make_visit(self.url))
 
-    async def replacement(self, standing: Standing) -> Goal:
+    async def replacement(self, standing: KnownConfiguration) -> Goal:
         """Put the node that does not vote in the place of the voter beside it."""
         names = {voter.name for voter in standing.voters}
         old, new = ("c", "d") if "c" in names else ("d", "c")
@@ -104,7 +104,7 @@ async def ground(folder: Path) -> AsyncIterator[Ground]:
     made = Ground(url, addresses)
     async with running(config) as nodes:
         await until(lambda: all(node.voting.voter.number for node in nodes), "the first number")
-        place = Place("d", parse_address(addresses["d"]), folder / "data" / "d")
+        place = Location("d", parse_address(addresses["d"]), folder / "data" / "d")
         spare = Node(await spare_config(place, make_visit(url)), "d")
         await spare.start()
         try:

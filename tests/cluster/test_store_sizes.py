@@ -11,8 +11,7 @@ from coterie.cluster.store import node as store_node
 from coterie.cluster.wire import connection, handshake
 from coterie.cluster.wire import peers as peering
 from coterie.errors import Conflict, UsageError
-from coterie.transactions.site import course
-from coterie.transactions.site.messages import chunks
+from coterie.transactions.site import chunks, course
 from coterie.transactions.store.values import KEY_LENGTH_MAX, VALUE_BYTES_MAX
 from tests.cluster.local_cluster import until
 from tests.cluster.store_cluster import configured, fill, keys_at, running

@@ -11,6 +11,7 @@ from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.membership.config import convert
 from coterie.cluster.url import make_visit
 from coterie.locks.deadlocks.lock_waits import LockOwner, OwnerId, Wanted
+from coterie.locks.internals import engine_of
 from coterie.locks.leases import blockers
 from coterie.locks.leases.frames import LockReport, OwnerReport, Owners, Standing
 from coterie.locks.leases.survey import Survey
@@ -58,7 +59,7 @@ async def test_a_holder_that_does_not_answer_is_shown(
     url = url_of(config)
     monkeypatch.setattr(inspecting, "ANSWERS_SECONDS_MIN", 0.2)
     async with running(config), locks.connect(url) as c, c.lock("x"):
-        engine = c.engine
+        engine = engine_of(c)
         assert isinstance(engine, ClusterEngine)
         monkeypatch.setattr(blockers, "report", _answer_another_question)
         state = await inspecting.inspect(make_visit(url), locks=True)

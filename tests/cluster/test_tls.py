@@ -13,8 +13,8 @@ import pytest
 
 import coterie
 from coterie.cluster.membership.config import Config, convert
+from coterie.cluster.membership.discovery import discover
 from coterie.cluster.wire.link import dial
-from coterie.cluster.wire.query import discover
 from coterie.cluster.wire.security import Security
 from tests.cluster.local_cluster import document, running, url_of
 
@@ -97,7 +97,7 @@ def test_who_has_no_certificate_of_ours_is_kept_out(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("coterie.cluster.wire.query.DISCOVERY_SECONDS_MAX", 0.3)
+    monkeypatch.setattr("coterie.cluster.membership.discovery.DISCOVERY_SECONDS_MAX", 0.3)
     security = {
         "none": Security(),
         "foreign": Security(**tls(folder, "theirs", ca="ours")),
@@ -109,7 +109,7 @@ def test_who_has_no_certificate_of_ours_is_kept_out(
         async with running(config) as nodes:
             with pytest.raises(coterie.Unavailable, match="no node of the cluster can be reached"):
                 await discover([config.membership.members[0].address], "", security)
-            assert not any(node.voting.lines for node in nodes)
+            assert not any(node.voting.programs.sinks for node in nodes)
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from coterie.cluster.membership.membership import Address
+from coterie.cluster.wire.address import Address
 from coterie.cluster.wire.trouble import explain, explain_at
 from coterie.errors import ProtocolError
 

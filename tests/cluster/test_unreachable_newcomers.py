@@ -15,6 +15,7 @@ from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.url import make_visit
+from coterie.locks.internals import engine_of
 from tests.cluster.local_cluster import document, running, until, url_of
 from tests.cluster.virtual_time import run
 
@@ -62,10 +63,11 @@ def test_locks_are_granted_in_a_step_whose_new_voters_have_died_until_it_is_take
             await Change(standing.membership, standing.security, goal).run()
             before = entries
             await until(lambda: entries > before, "an entry")
-            assert isinstance(program.engine, ClusterEngine)
-            host = program.engine.group.supply
+            engine = engine_of(program)
+            assert isinstance(engine, ClusterEngine)
+            host = engine.group.supply
             await until(lambda: host.participant.configuration.number == 3, "the program to move")
-            assert sorted(host.lines) == [1, 2, 3]
+            assert sorted(host.links) == [1, 2, 3]
             using.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await using

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.dashboard import monitor as monitor_module
 from coterie.dashboard.monitor import BEHIND_MAX, Delta, First, Monitor, Trouble
-from coterie.dashboard.snapshot import Lock, Snapshot, Standing
-from coterie.dashboard.source import View, without_password
+from coterie.engines.file.status import DirectoryState
 from coterie.errors import Unavailable
+from coterie.locks.engine import LockState, Party
+from coterie.locks.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,14 +28,15 @@ class Scripted:
         self.looks = 0
         self.error: Exception | None = None
 
-    async def look(self) -> View:
+    async def look(self, *, locks: bool = False, waits: bool = False) -> Status:
+        assert locks
+        assert waits
         self.looks += 1
         if self.error:
             raise self.error
-        held = Lock("x", [Standing("a", 1.0, False, str(self.looks), "")], [], [])
-        locks = {"x": held, "y": Lock("y", [], [], [])}
-        snapshot = Snapshot("cluster", "c", float(self.looks), "good", "", {}, {}, locks, {}, [])
-        return View(snapshot, Graph({}))
+        held = LockState("x", [Party("p", "a", 1.0, self.looks)], [], [])
+        state = DirectoryState("d", [held, LockState("y", [], [], [])])
+        return Status("lock directory", "d", state, [], (), "", "")
 
 
 @pytest.fixture
@@ -143,17 +144,15 @@ def test_closing_ends_every_page(source: Scripted) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("redis://user:secret@host:6379", "redis://user@host:6379"),
-        ("postgresql://:secret@host/db", "postgresql://@host/db"),
-        ("coterie://a:1,b:2", "coterie://a:1,b:2"),
-        ("file:/tmp/a@b", "file:/tmp/a@b"),
-    ],
-)
-def test_a_password_is_not_shown(url: str, shown: str) -> None:
-    assert without_password(url) == shown
+def test_a_page_gets_the_url_without_its_password(source: Scripted) -> None:
+    async def main() -> None:
+        async with page(Monitor("redis://me:p@ss@one", 3600.0)) as updates:
+            _, first = await anext(updates)
+            assert isinstance(first, First)
+            assert first.url == "redis://one"
+        assert source.looks == 1
+
+    asyncio.run(main())
 
 
 def test_a_defect_of_ours_is_not_taken_for_trouble(source: Scripted) -> None:

@@ -15,7 +15,7 @@ from coterie.lab.charts.dependencies import draw_serialization
 from coterie.lab.charts.lanes import draw_lanes
 from coterie.lab.scenario import perform
 from coterie.lab.serializability import check
-from coterie.transactions.history import Event, parse_history
+from coterie.transactions.history import HistoryEvent, parse_history
 
 SVG = "{http://www.w3.org/2000/svg}"
 BOLD_WEIGHTS = ("600", "bold")
@@ -56,7 +56,7 @@ def test_the_titles_of_anomalies_fit_their_pictures(name: str) -> None:
     written = (HISTORIES / f"{name}.jsonl").read_bytes()
     report = check(parse_history(written))
     assert overhang(draw_serialization(report)) < 0
-    events = [msgspec.json.decode(line, type=Event) for line in written.splitlines()]
+    events = [msgspec.json.decode(line, type=HistoryEvent) for line in written.splitlines()]
     assert overhang(draw_lanes(events, report.anomalies[0])) < 0
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from coterie.diagram.lifelines import Condition, Stay, history
+from coterie.diagram.lifelines import LaneCondition, Stay, history
 from coterie.lab.scenario import perform
 from coterie.trace import AnyRecord, Called, Crashed, Header, Paused, Resumed, Started, Told, Trace
 
@@ -10,15 +10,15 @@ HEADER = Header(algorithm="ricart-agrawala", size=2)
 def test_waiting_lasts_from_the_call_to_the_entry_and_the_stay_inside_until_the_release() -> None:
     trace = perform("ricart-agrawala 2\nacquire 1\nrun\nrelease 1\nacquire 2\n").trace
     assert history(trace, 9.0).stays == [
-        Stay(1, Condition.WAITING, 1, 3),
-        Stay(1, Condition.INSIDE, 3, 4),
-        Stay(2, Condition.WAITING, 5, 9.0),
+        Stay(1, LaneCondition.WAITING, 1, 3),
+        Stay(1, LaneCondition.INSIDE, 3, 4),
+        Stay(2, LaneCondition.WAITING, 5, 9.0),
     ]
 
 
 def test_a_lock_that_is_acquired_with_a_token_is_a_stay_inside() -> None:
     trace = perform("leased 1\nacquire 1\nrun\n").trace
-    assert Condition.INSIDE in {stay.condition for stay in history(trace, 9.0).stays}
+    assert LaneCondition.INSIDE in {stay.condition for stay in history(trace, 9.0).stays}
 
 
 def test_a_restart_with_memory_resumes_the_stay_and_one_without_forgets_it() -> None:
@@ -28,21 +28,21 @@ def test_a_restart_with_memory_resumes_the_stay_and_one_without_forgets_it() -> 
         Crashed(3, 1),
     ]
     before = [
-        Stay(1, Condition.WAITING, 1, 2),
-        Stay(1, Condition.INSIDE, 2, 3),
-        Stay(1, Condition.DOWN, 3, 5),
+        Stay(1, LaneCondition.WAITING, 1, 2),
+        Stay(1, LaneCondition.INSIDE, 2, 3),
+        Stay(1, LaneCondition.DOWN, 3, 5),
     ]
     forgets = Trace(HEADER, [*inside, Started(5, 1)])
     assert history(forgets, 8).stays == before
     resumes = Trace(HEADER, [*inside, Started(5, 1, amnesia=False)])
-    assert history(resumes, 8).stays == [*before, Stay(1, Condition.INSIDE, 5, 8)]
+    assert history(resumes, 8).stays == [*before, Stay(1, LaneCondition.INSIDE, 5, 8)]
 
 
 def test_a_pause_runs_beside_other_stays() -> None:
     trace = Trace(HEADER, [Called(1, 1, "acquire"), Paused(2, 1), Resumed(3, 1)])
     assert history(trace, 4).stays == [
-        Stay(1, Condition.WAITING, 1, 4),
-        Stay(1, Condition.PAUSED, 2, 3),
+        Stay(1, LaneCondition.WAITING, 1, 4),
+        Stay(1, LaneCondition.PAUSED, 2, 3),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from typing import Any
@@ -82,6 +83,20 @@ def test_a_picture_names_its_colours_and_keeps_the_light_ones() -> None:
     used = {name for names in re.findall(r'class="([^"]*)"', text) for name in names.split()}
     styled = set(re.findall(r"\.coterie-picture \.([a-z-]+)", text))
     assert used - {"coterie-picture"} <= styled
+
+
+def test_a_renderer_without_variables_reads_no_rule_and_has_every_light_colour() -> None:
+    """It would take `fill:var(--ink)` for an unknown colour, and draw a black sheet."""
+    text = draw_wait_for(Graph({"a": any_of("b", "c"), "b": all_of("a")}))
+    (style,) = re.findall("<style>(.*)</style>", text)
+    depth = list(itertools.accumulate((each == "{") - (each == "}") for each in style))
+    assert style.startswith("@supports (color:var(--ink)){")
+    assert depth.index(0, style.index("{")) == len(style) - 1, "all rules stand in one block"
+    light = {name: colour for colour, (name, _) in DARK.items()}
+    for element in re.findall("<[^>]* class=[^>]*>", text):
+        (names,) = re.findall('class="([^"]*)"', element)
+        for part, name in re.findall("(fill|stroke)-([a-z]+)", names):
+            assert f' {part}="{light[name]}"' in element
 
 
 def test_a_picture_styles_the_colours_that_it_uses() -> None:

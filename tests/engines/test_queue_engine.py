@@ -22,6 +22,7 @@ from coterie.errors import (
     UsageError,
 )
 from coterie.locks import Coordinator
+from coterie.locks.internals import engine_of
 from tests.engines.memory_server import MemoryServer
 from tests.locks.memory import in_loop, until
 
@@ -304,10 +305,10 @@ async def test_holders_and_waiters_are_those_of_all_processes() -> None:
 async def test_another_lease_has_a_session_of_its_own() -> None:
     server = MemoryServer()
     async with program(server) as c:
-        async with c.lock("x", ttl=1.0), c.lock("y"):
+        async with c.lock("x", lease=1.0), c.lock("y"):
             assert sorted(session.lease for session in server.sessions.values()) == [1.0, 5.0]
-        with pytest.raises(UsageError, match="ttl must be from"):
-            await c.lock("x", ttl=60.0).acquire()
+        with pytest.raises(UsageError, match="lease must be from"):
+            await c.lock("x", lease=60.0).acquire()
     assert not server.sessions
 
 
@@ -324,7 +325,7 @@ async def test_a_writer_that_was_announced_waits_behind_readers_of_its_process()
         held = await ann.lock("x", shared=True).acquire()
         assert held is not None
         tasks = [asyncio.create_task(enter(bob, "bob writes", shared=False))]
-        engine = ann.engine
+        engine = engine_of(ann)
         assert isinstance(engine, QueueEngine)
         await until(lambda: engine.group.supply.is_wanted("x"))  # it knocks
         tasks.append(asyncio.create_task(enter(ann, "ann reads", shared=True)))

@@ -12,6 +12,7 @@ from coterie.engines.queue.server import Author, Place, ServerNode
 from coterie.engines.queue.status import ServerState, inspect, inspect_waits
 from coterie.errors import Unavailable
 from coterie.locks import Coordinator
+from coterie.locks.internals import engine_of
 from coterie.locks.leases.frames import LOCKS_ASKED_MAX
 from tests.engines.memory_server import MemoryServer
 from tests.locks.memory import in_loop, until
@@ -39,7 +40,7 @@ async def shown(server: MemoryServer) -> ServerState:
 
 
 async def drawn(server: MemoryServer) -> Graph[str]:
-    graph, _ = await inspect_waits(QueueEngine(server))
+    _, graph = await inspect_waits(QueueEngine(server))
     return graph
 
 
@@ -71,7 +72,7 @@ async def test_a_program_that_does_not_answer_is_shown_where_it_waits() -> None:
         (lock,) = (await shown(server)).locks
         assert [(party.owner, party.shared) for party in lock.waiters] == [
             ("host:7", True),
-            (last.engine.waits.process, False),
+            (engine_of(last).waits.process, False),
         ]
         await abandon(waiting)
 
@@ -102,7 +103,7 @@ async def test_servers_are_healthy_degraded_or_unavailable() -> None:
     assert (await shown(server)).health == 0
     server.troubles = ("", "refused", "")
     assert (await shown(server)).health == 1
-    assert (await inspect_waits(QueueEngine(server)))[1] == 1
+    assert (await inspect_waits(QueueEngine(server)))[0].health == 1
     server.troubles = ("refused", "refused", "no answer")
     with pytest.raises(Unavailable, match="memory: refused; no answer"):
         await shown(server)

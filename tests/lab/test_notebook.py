@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coterie.algorithms.deadlock import Graph, all_of
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.coteries import majority, parse_coterie
 from coterie.lab.explore import check
 from coterie.lab.notebook import live_run, register
@@ -66,7 +66,7 @@ def test_a_history_is_a_picture() -> None:
 
 
 def test_a_verdict_is_a_sentence_and_the_counterexample() -> None:
-    entry = algorithm("maekawa")
+    entry = find("maekawa")
     processes = entry.build(entry.setup(3, "basic"))
     assert "<svg" in shown(check(processes), "html")  # it does not say which algorithm this is
     header = Header(algorithm="maekawa", size=3, variant="basic")
@@ -93,9 +93,9 @@ def test_a_coterie_is_a_table_unless_it_is_large() -> None:
 
 
 def test_a_comparison_is_a_table() -> None:
-    entry = algorithm("centralized")
+    entry = find("centralized")
     text = shown(compare(entry, entry.setup(3)), "html")
     assert "<td>messages per entry, saturated</td>" in text
     assert "<td>yes</td>" in text
-    bully = algorithm("bully")
+    bully = find("bully")
     assert "all notice" in shown(compare_election(bully, bully.setup(3)), "html")

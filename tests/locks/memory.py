@@ -9,7 +9,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, ParamSpec
 
-from coterie import Coordinator, Party, locks
+from coterie import Coordinator, Party
 from coterie.locks.deadlocks.lock_waits import Wanted
 from coterie.locks.deadlocks.waits import Waits
 
@@ -105,7 +105,7 @@ class MemoryEngine:
             queue.clear()
 
     def place(
-        self, name: str, *, owner: object, shared: bool, ttl: float | None, wait: bool
+        self, name: str, *, owner: object, shared: bool, lease: float | None, wait: bool
     ) -> MemoryClaim:
         self.placed.append(name)
         return MemoryClaim(self, name, owner, wait=wait)
@@ -157,4 +157,4 @@ class MemoryEngine:
 
 
 def coordinator(engine: MemoryEngine) -> Coordinator:
-    return Coordinator(locks.Coordinator(engine, "memory:"))
+    return Coordinator(engine, "memory:")

@@ -15,6 +15,7 @@ from coterie.engines.file.waits import WaitBoard
 from coterie.errors import DeadlockDetected
 from coterie.locks.deadlocks import waits as deadlocks
 from coterie.locks.deadlocks.lock_waits import LockOwner, LockWait, OwnerId, Wanted
+from coterie.locks.internals import engine_of
 from tests.cluster.local_cluster import Program
 from tests.locks.memory import in_loop, until
 
@@ -97,7 +98,7 @@ def test_a_forked_child_does_not_keep_the_notices_of_its_parent(tmp_path: Path) 
 async def check_holder(folder: Path) -> None:
     """Read who holds a while its owner is said to wait: first for b, then for a itself."""
     async with locks.connect(f"file:{folder}") as c, c.lock("a") as held:
-        engine = c.engine
+        engine = engine_of(c)
         assert isinstance(engine, FileEngine)
         questions = WaitBoard(Directory(str(folder)), engine.waits, list)
         task = asyncio.current_task()
@@ -171,7 +172,7 @@ async def check_escape(folder: Path) -> None:
             asyncio.create_task(act(bob, "b", "a")),
             asyncio.create_task(act(eve, "c", "b")),
         ]
-        searched = ann.engine.waits, bob.engine.waits
+        searched = engine_of(ann).waits, engine_of(bob).waits
         await until(lambda: all(waits.searches > 1 for waits in searched))
         assert not outcomes
         closing.set()
@@ -209,7 +210,7 @@ def test_of_two_processes_that_cross_lock_files_one_gives_way(tmp_path: Path) ->
 async def test_a_task_does_not_give_way_to_one_that_has_lost_its_lock(tmp_path: Path) -> None:
     """One task has lost `a` and waits for `b`; the other holds `b` and may have `a`."""
     async with locks.connect(f"file:{tmp_path}") as c:
-        engine = c.engine
+        engine = engine_of(c)
         assert isinstance(engine, FileEngine)
         b_is_held = asyncio.Event()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from coterie import Coordinator
-    from coterie.tasks import Acquirable
+    from coterie.locks import Acquirable
 
 
 class Stage:

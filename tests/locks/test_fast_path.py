@@ -12,7 +12,7 @@ import pytest
 from coterie import system
 from coterie.errors import LockLost
 from coterie.locks import lock
-from coterie.locks.held import LossEvent
+from coterie.locks.internals import call_when_lost, holds_of
 from coterie.system.aio import to_the_end
 from tests.cluster import virtual_time
 from tests.cluster.local_cluster import until
@@ -127,7 +127,7 @@ def test_who_is_cancelled_in_such_a_loop_holds_nothing_afterwards() -> None:
             busy.cancel()
             await asyncio.wait({busy})
             assert busy.cancelled()
-            assert not made.programs[0].held
+            assert not holds_of(made.programs[0])
         assert await made.programs[0].lock("x").acquire(blocking=False)
 
     in_world(test, lease=20.0)
@@ -169,18 +169,24 @@ async def test_a_loss_that_is_looked_at_late_is_there() -> None:
 
 @in_loop
 async def test_everybody_who_waits_for_a_loss_is_woken_and_who_gives_up_is_forgotten() -> None:
-    lost = LossEvent()
-    first, second, third = (asyncio.ensure_future(lost.wait()) for _ in range(3))
-    await asyncio.sleep(0)
-    second.cancel()
-    await asyncio.wait({second})
-    called: list[bool] = []
-    lost.call(lambda: called.append(lost.is_set()))
-    lost.set()
-    lost.set()
-    assert [await first, await third] == [True, True]
-    assert called == [True]
-    assert await lost
+    engine = MemoryEngine()
+    async with coordinator(engine) as c:
+        held = await c.lock("a").acquire()
+        assert held
+        lost = held.lost
+        first, second, third = (asyncio.ensure_future(lost.wait()) for _ in range(3))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.wait({second})
+        called: list[bool] = []
+        call_when_lost(held, lambda: called.append(lost.is_set()))
+        engine.lose("a")
+        for _ in range(2):
+            with pytest.raises(LockLost):
+                held.ensure()
+        assert [await first, await third] == [True, True]
+        assert called == [True]
+        assert await lost
 
 
 @in_loop

@@ -266,5 +266,5 @@ async def test_times_that_make_no_sense_are_refused() -> None:
                 c.lock("a", timeout=timeout)
             with pytest.raises(UsageError, match="timeout"):
                 await c.lock("a").acquire(timeout=timeout)
-        with pytest.raises(UsageError, match="ttl"):
-            c.lock("a", ttl=0)
+        with pytest.raises(UsageError, match="lease"):
+            c.lock("a", lease=0)

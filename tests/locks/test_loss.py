@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie import Coordinator
-    from coterie.tasks import Holding
+    from coterie.locks import Holding
 
 
 async def lose_inside(

@@ -11,7 +11,7 @@ from coterie import AcquireTimeout, LockLost, MisuseError, UsageError
 from tests.locks.memory import MemoryEngine, coordinator, in_loop, until
 
 if TYPE_CHECKING:
-    from coterie.tasks import Holding
+    from coterie.locks import Holding
 
 
 @in_loop

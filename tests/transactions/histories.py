@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hypothesis import strategies as st
 
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,11 +41,11 @@ def textbook(text: str) -> History:
         letter, number, key, value, version = match.groups()
         name = f"T{number}"
         if letter in "ca":
-            history.add(Event(name, "commit" if letter == "c" else "abort"))
+            history.add(HistoryEvent(name, "commit" if letter == "c" else "abort"))
             continue
         op = "read" if letter == "r" else "write"
         seen = value or (number if op == "write" else None)
-        history.add(Event(name, op, key, seen, int(version) if version else None))
+        history.add(HistoryEvent(name, op, key, seen, int(version) if version else None))
     return history
 
 
@@ -67,14 +67,14 @@ def tangled(seed: int) -> History:
         for key in keys:
             if random.random() < 0.35:
                 others = [other for other in names if other != name and key in writes[other]]
-                history.add(Event(name, "read", key, random.choice([None, *others * 3])))
+                history.add(HistoryEvent(name, "read", key, random.choice([None, *others * 3])))
     for name in names:
         for key in writes[name]:
             version = versions[key][name] if stated(stating, key) else None
-            history.add(Event(name, "write", key, name, version))
+            history.add(HistoryEvent(name, "write", key, name, version))
     for name in random.sample(names, size):
         if random.random() < 0.95:
-            history.add(Event(name, "commit" if random.random() < 0.97 else "abort"))
+            history.add(HistoryEvent(name, "commit" if random.random() < 0.97 else "abort"))
     return history
 
 
@@ -86,14 +86,14 @@ def shuffled(seed: int, size: int, keys: int, *, blind: bool, near: int | None =
     """
     random = Random(seed)
     state: dict[int, int] = {}
-    transactions: list[list[Event]] = []
+    transactions: list[list[HistoryEvent]] = []
     for name in range(size):
         chosen = random.sample(range(keys), 4)
-        events = [Event(name, "read", key, state.get(key)) for key in chosen[:2]]
+        events = [HistoryEvent(name, "read", key, state.get(key)) for key in chosen[:2]]
         for key in chosen[2:] if blind else chosen[:2]:
             state[key] = 2 * name + (key == chosen[3])
-            events.append(Event(name, "write", key, state[key]))
-        transactions.append([*events, Event(name, "commit")])
+            events.append(HistoryEvent(name, "write", key, state[key]))
+        transactions.append([*events, HistoryEvent(name, "commit")])
     spread = size * 10 if near is None else near
     history = History()
     for name in sorted(range(size), key=lambda name: name + spread * random.random()):
@@ -116,18 +116,18 @@ def interleavings(draw: Callable[..., Any], stating: Stating) -> History:
         match draw(st.sampled_from(["read"] * 4 + ["write"] * 4 + ["commit", "abort"])):
             case "read":
                 seen = draw(st.sampled_from(written[key]))
-                history.add(Event(name, "read", key, seen))
+                history.add(HistoryEvent(name, "read", key, seen))
             case "write":
                 version = versions[key][count] if stated(stating, key) else None
                 count += 1
                 written[key].append(count)
-                history.add(Event(name, "write", key, count, version))
+                history.add(HistoryEvent(name, "write", key, count, version))
             case end:
-                history.add(Event(name, end))
+                history.add(HistoryEvent(name, end))
                 open_names.remove(name)
         if not open_names:
             return history
     for name in open_names:
         if draw(st.integers(0, 4)):
-            history.add(Event(name, "commit"))
+            history.add(HistoryEvent(name, "commit"))
     return history

@@ -6,12 +6,12 @@ from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
 from coterie.lab.isolation import GUARANTEES
-from coterie.transactions.history import Outcome, identity
+from coterie.transactions.history import TransactionOutcome, identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from coterie.transactions.history import History, Transaction
+    from coterie.transactions.history import History, HistoryTransaction
 
     Reads = list[tuple[int, Any, int | None]]
     Relation = set[tuple[int, int]]
@@ -23,8 +23,8 @@ def kept(history: History, level: str, *, sessions: bool = False) -> bool | None
     Of a guarantee nothing is said (None) where a read saw what no committed state has.
     """
     transactions = list(history.transactions.values())
-    committed = [t for t in transactions if t.outcome is Outcome.COMMITTED]
-    unknown = [t for t in transactions if t.outcome is Outcome.UNKNOWN]
+    committed = [t for t in transactions if t.outcome is TransactionOutcome.COMMITTED]
+    unknown = [t for t in transactions if t.outcome is TransactionOutcome.UNKNOWN]
     is_clean = False
     for count in range(len(unknown) + 1):
         for chosen in combinations(unknown, count):
@@ -45,7 +45,7 @@ def kept(history: History, level: str, *, sessions: bool = False) -> bool | None
     return None if not is_clean and level in GUARANTEES else False
 
 
-def resolved(counted: Sequence[Transaction]) -> Reads | None:
+def resolved(counted: Sequence[HistoryTransaction]) -> Reads | None:
     """Say from which transaction each read was, None if one saw what no committed state has."""
     reads: Reads = []
     final: dict[tuple[Any, Any], int] = {}
@@ -70,21 +70,21 @@ def resolved(counted: Sequence[Transaction]) -> Reads | None:
     return reads
 
 
-def succession(counted: Sequence[Transaction]) -> Relation:
+def succession(counted: Sequence[HistoryTransaction]) -> Relation:
     return {
         (one, other)
         for one, t in enumerate(counted)
         for other, u in enumerate(counted)
         if one < other and t.session is not None and t.session == u.session
-        if t.outcome is not Outcome.UNKNOWN
+        if t.outcome is not TransactionOutcome.UNKNOWN
     }
 
 
-def written(transaction: Transaction) -> dict[Any, Any]:
+def written(transaction: HistoryTransaction) -> dict[Any, Any]:
     return {a.key: a.version for a in transaction.accesses if a.op == "write"}
 
 
-def in_version_order(counted: Sequence[Transaction], order: Sequence[int]) -> bool:
+def in_version_order(counted: Sequence[HistoryTransaction], order: Sequence[int]) -> bool:
     newest: dict[Any, Any] = {}
     for number in order:
         for key, version in written(counted[number]).items():
@@ -96,7 +96,7 @@ def in_version_order(counted: Sequence[Transaction], order: Sequence[int]) -> bo
 
 
 def agrees(
-    counted: Sequence[Transaction],
+    counted: Sequence[HistoryTransaction],
     reads: Reads,
     order: Sequence[int],
     level: str,
@@ -150,7 +150,7 @@ VISIBLE: dict[str, Callable[[Relation, Relation], Relation]] = {
 }
 
 
-def moments(counted: Sequence[Transaction]) -> Iterator[list[tuple[str, int]]]:
+def moments(counted: Sequence[HistoryTransaction]) -> Iterator[list[tuple[str, int]]]:
     """Yield every order of the beginnings and commits of transactions."""
 
     def extend(done: list[tuple[str, int]], begun: set[int]) -> Iterator[list[tuple[str, int]]]:
@@ -167,7 +167,7 @@ def moments(counted: Sequence[Transaction]) -> Iterator[list[tuple[str, int]]]:
 
 
 def snapshots(
-    counted: Sequence[Transaction], reads: Reads, order: list[tuple[str, int]], so: Relation
+    counted: Sequence[HistoryTransaction], reads: Reads, order: list[tuple[str, int]], so: Relation
 ) -> bool:
     """Run the transactions on snapshots: the first committer wins."""
     place = {event: index for index, event in enumerate(order)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.lab.serializability.dependencies import serial_order
-from coterie.transactions.history import Outcome
+from coterie.transactions.history import TransactionOutcome
 
 if TYPE_CHECKING:
     from coterie.transactions.history import History
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 def conflict_serializable(history: History) -> bool:
     """Tell whether the conflicts of committed transactions, in order of arrival, form no cycle."""
-    names = [n for n, t in history.transactions.items() if t.outcome is Outcome.COMMITTED]
+    names = [
+        n for n, t in history.transactions.items() if t.outcome is TransactionOutcome.COMMITTED
+    ]
     accesses = sorted(
         (access.line, place, access.key, access.op)
         for place, name in enumerate(names)

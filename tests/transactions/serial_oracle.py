@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
-from coterie.transactions.history import Outcome, identity
+from coterie.transactions.history import TransactionOutcome, identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coterie.transactions.history import History, Transaction
+    from coterie.transactions.history import History, HistoryTransaction
 
 
 def serializable(history: History) -> bool:
@@ -18,16 +18,16 @@ def serializable(history: History) -> bool:
     return any(explains(order) for order in orders(history))
 
 
-def orders(history: History) -> Iterator[tuple[Transaction, ...]]:
+def orders(history: History) -> Iterator[tuple[HistoryTransaction, ...]]:
     transactions = list(history.transactions.values())
-    committed = [t for t in transactions if t.outcome is Outcome.COMMITTED]
-    unknown = [t for t in transactions if t.outcome is Outcome.UNKNOWN]
+    committed = [t for t in transactions if t.outcome is TransactionOutcome.COMMITTED]
+    unknown = [t for t in transactions if t.outcome is TransactionOutcome.UNKNOWN]
     for count in range(len(unknown) + 1):
         for chosen in combinations(unknown, count):
             yield from permutations([*committed, *chosen])
 
 
-def explains(order: Sequence[Transaction]) -> bool:
+def explains(order: Sequence[HistoryTransaction]) -> bool:
     """Run the transactions one after the other: does each read see what it saw?"""
     state: dict[Any, Any] = {}
     installed: dict[Any, Any] = {}

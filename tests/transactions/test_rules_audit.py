@@ -15,7 +15,7 @@ from coterie.lab.serializability import check
 from coterie.lab.trials.sites import simulate_store
 from coterie.lab.trials.trial import program
 from coterie.transactions import Store
-from coterie.transactions.history import Outcome
+from coterie.transactions.history import TransactionOutcome
 from coterie.transactions.schemes.scheduler import Attempt, Found
 from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import StampOrdered
 from coterie.transactions.store.record import Record
@@ -110,7 +110,7 @@ def deleted(history: History) -> set[Key]:
     return {
         access.key
         for transaction in history.transactions.values()
-        if transaction.outcome is Outcome.COMMITTED
+        if transaction.outcome is TransactionOutcome.COMMITTED
         for access in transaction.accesses
         if access.op == "write" and access.value is None
     }

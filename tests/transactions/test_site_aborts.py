@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.lab.trials.clients import BusySite
-from coterie.transactions.history import Outcome
+from coterie.transactions.history import TransactionOutcome
 from coterie.transactions.site.course import Course
 from tests.transactions.site_storms import draw, draw_updates, judge, named_storm
 from tests.transactions.test_two_phase_commit import SCHEMES
@@ -69,7 +69,9 @@ def storms(
             called_off += len(site.called_off)
             for transaction in site.called_off:
                 told = outcome.history.transactions.get(transaction)
-                assert told is None or told.outcome is Outcome.ABORTED, f"{transaction} was there"
+                assert told is None or told.outcome is TransactionOutcome.ABORTED, (
+                    f"{transaction} was there"
+                )
     return called_off
 
 

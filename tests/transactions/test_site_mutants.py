@@ -10,9 +10,10 @@ import pytest
 from coterie.errors import MisuseError
 from coterie.transactions.catalogue import scheme
 from coterie.transactions.schemes.scheduler import Committed
+from coterie.transactions.site import chunks
 from coterie.transactions.site.coordinator import Coordinator
 from coterie.transactions.site.journal import Journal
-from coterie.transactions.site.messages import Vote, chunks
+from coterie.transactions.site.messages import Vote
 from coterie.transactions.site.resource import Resource
 from coterie.transactions.site.site import SILENCE
 from tests.transactions.broken_sites import Kinds, broken_sites

@@ -7,7 +7,7 @@ import pytest
 from coterie.errors import UsageError
 from coterie.lab.isolation import judge_levels
 from coterie.lab.serializability import check
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 from coterie.transactions.schemes.scheduler import Committed
 from tests.transactions.site_storms import named_storm
 from tests.transactions.site_world import key_at, world
@@ -17,7 +17,7 @@ from tests.transactions.test_two_phase_commit import SCHEMES
 def history(*events: tuple[object, ...]) -> History:
     told = History()
     for event in events:
-        told.add(Event(*event))  # type: ignore[arg-type]  # as written below
+        told.add(HistoryEvent(*event))  # type: ignore[arg-type]  # as written below
     return told
 
 
@@ -110,10 +110,10 @@ def test_sessions_are_kept_where_they_count() -> None:
     """A client writes x and then misses its own write: serializable, but not in its order."""
     told = History()
     for event in (
-        Event("T1", "write", "x", "a", session="ann"),
-        Event("T1", "commit"),
-        Event("T2", "read", "x", None, session="ann"),
-        Event("T2", "commit"),
+        HistoryEvent("T1", "write", "x", "a", session="ann"),
+        HistoryEvent("T1", "commit"),
+        HistoryEvent("T2", "read", "x", None, session="ann"),
+        HistoryEvent("T2", "commit"),
     ):
         told.add(event)
     assert check(told).order == ("T2", "T1")
@@ -130,12 +130,12 @@ def test_a_cycle_is_found_behind_which_many_stand() -> None:
     """Hundreds that ended before read what a client wrote, which it misses itself."""
     told = history(("A", "write", "x", "a"))
     for name in range(301):
-        told.add(Event(name, "read", "x", "a"))
-        told.add(Event(name, "commit"))
+        told.add(HistoryEvent(name, "read", "x", "a"))
+        told.add(HistoryEvent(name, "commit"))
     for event in (
-        Event("A", "commit", session="ann"),
-        Event("B", "read", "x", None, session="ann"),
-        Event("B", "commit"),
+        HistoryEvent("A", "commit", session="ann"),
+        HistoryEvent("B", "read", "x", None, session="ann"),
+        HistoryEvent("B", "commit"),
     ):
         told.add(event)
     (anomaly,) = check(told, sessions=True).anomalies
@@ -144,9 +144,9 @@ def test_a_cycle_is_found_behind_which_many_stand() -> None:
 
 def test_a_transaction_is_of_one_session() -> None:
     told = History()
-    told.add(Event("T1", "begin", session="ann"))
+    told.add(HistoryEvent("T1", "begin", session="ann"))
     with pytest.raises(UsageError, match="T1 is of session ann, not of bob"):
-        told.add(Event("T1", "commit", session="bob"))
+        told.add(HistoryEvent("T1", "commit", session="bob"))
 
 
 def test_stamps_of_sites_that_have_not_met_need_not_agree_with_real_time() -> None:

@@ -10,8 +10,8 @@ from coterie.errors import ProtocolError, UsageError
 from coterie.process import Outbox, encode
 from coterie.transactions.schemes.scheduler import Declaration, Found, Listed, Refused
 from coterie.transactions.schemes.span import Span
-from coterie.transactions.site import course
-from coterie.transactions.site.messages import Ask, More, Reply, chunks
+from coterie.transactions.site import chunks, course
+from coterie.transactions.site.messages import Ask, More, Reply
 from coterie.transactions.site.site import SILENCE, Site
 from tests.transactions.site_storms import judge, named_storm
 from tests.transactions.site_world import World, key_at, world

@@ -41,7 +41,7 @@ from coterie.transactions.site.messages import (
     Want,
     Write,
 )
-from coterie.transactions.site.messages.validity import LEAP_MAX
+from coterie.transactions.site.validity import LEAP_MAX
 from tests.transactions.site_world import World, key_at, world
 
 A, B = key_at(1, 2), key_at(2, 2)

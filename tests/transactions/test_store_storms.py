@@ -16,7 +16,7 @@ from coterie.clocks import Stamp
 from coterie.errors import Conflict
 from coterie.lab.serializability import check
 from coterie.transactions import Store, Transaction
-from coterie.transactions.history import Outcome, parse_history
+from coterie.transactions.history import TransactionOutcome, parse_history
 from coterie.transactions.schemes.scheduler import Attempt, Found
 from coterie.transactions.store.local import LocalExecutor
 from tests.transactions.anarchy import Anarchy
@@ -166,8 +166,10 @@ def test_the_lines_tell_the_same_as_the_history() -> None:
         assert list(read.transactions) == list(told.transactions)
         assert check(read) == check(told)
         ends = [transaction.outcome for transaction in told.transactions.values()]
-        assert ends.count(Outcome.COMMITTED) <= store.counts.committed  # some did nothing
-        assert Outcome.UNKNOWN not in ends
+        assert (
+            ends.count(TransactionOutcome.COMMITTED) <= store.counts.committed
+        )  # some did nothing
+        assert TransactionOutcome.UNKNOWN not in ends
 
 
 @pytest.mark.slow

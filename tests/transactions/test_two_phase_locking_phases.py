@@ -9,7 +9,7 @@ import pytest
 
 from coterie.errors import MisuseError
 from coterie.lab.serializability import check
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 from coterie.transactions.schemes.two_phase_locking import EXCLUSIVE, LockTable
 from tests.transactions.mutants import Mutant, break_rule
 
@@ -50,9 +50,9 @@ def history(done: Done) -> History:
     told = History()
     for version, (name, step, key) in enumerate(done, start=1):
         if step == "access":
-            told.add(Event(name, "write", key, f"{name} {key}", version))
+            told.add(HistoryEvent(name, "write", key, f"{name} {key}", version))
     for name in STEPS:
-        told.add(Event(name, "commit"))
+        told.add(HistoryEvent(name, "commit"))
     return told
 
 

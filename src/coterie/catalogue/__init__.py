@@ -5,325 +5,48 @@ An algorithm's module ends with one `Algorithm` named `ALGORITHM`; being there i
 An algorithm of a user's own has no such module here: `load` follows `FILE.py:Class` to it.
 """
 
-from __future__ import annotations
-
-import contextlib
-import functools
-import importlib
-import importlib.util
-import math
-import pkgutil
-import re
-from typing import TYPE_CHECKING, Any
-
-import msgspec
-
-from coterie.errors import UsageError
-
-if TYPE_CHECKING:  # what is here is never decoded, so that msgspec reads no annotations
-    from collections.abc import Callable, Iterable, Mapping, Sequence  # noqa: TC004
-
-    from coterie.process import Channel, Process  # noqa: TC004
-
-DIGITS_MAX = 100  # of a number in a parameter; Python refuses to read one of some thousands
-PACKAGES = (
-    "coterie.algorithms.mutex.permission",
-    "coterie.algorithms.mutex.quorum",
-    "coterie.algorithms.mutex.token",
-    "coterie.algorithms.election",
+from coterie.catalogue.algorithm import (
+    Algorithm,
+    Cost,
+    Costs,
+    ElectionCosts,
+    Flaw,
+    Parameter,
+    Setup,
+    Variant,
+    between,
+    exactly,
+    unknown,
 )
-REFERENCE = re.compile(
-    r"(?P<file>.+\.py)(:(?P<of_file>\w+))?|(?P<module>[\w.]+):(?P<name>[^\W\d]\w*)"
+from coterie.catalogue.lookup import (
+    algorithms,
+    elections,
+    every_algorithm,
+    find,
+    is_reference,
+    load,
+    mutexes,
+    source_of,
 )
 
-
-class Cost(msgspec.Struct, frozen=True):
-    """What theory says of a cost: a number, or a range, with the formula that people know."""
-
-    low: float
-    high: float
-    formula: str
-    mean: Cost | None = None  # over requesters drawn at random, each another than the last
-
-    def allows(self, measured: float, tolerance: float = 1e-9) -> bool:
-        """Return whether a measurement is what theory says."""
-        return self.low - tolerance <= measured <= self.high + tolerance
-
-    def value(self) -> float | list[float | None]:
-        """Return the number, or the range with None for no end, as JSON can say it."""
-        if self.low == self.high:
-            return self.low
-        return [self.low, None if math.isinf(self.high) else self.high]
-
-
-def exactly(value: float, formula: str, mean: Cost | None = None) -> Cost:
-    """State an exact cost, where requesters come in turn; at random it may have another mean."""
-    return Cost(value, value, formula, mean)
-
-
-def between(low: float, high: float, formula: str, mean: Cost | None = None) -> Cost:
-    """State a range; `math.inf` where there is no end."""
-    return Cost(low, high, formula, mean)
-
-
-class Parameter(msgspec.Struct, frozen=True):
-    """Something a user may choose about an algorithm, such as the coterie, given as text."""
-
-    name: str
-    default: str
-    summary: str
-    parse: Callable[[str, int], Any]  # (text, number of processes); raises UsageError
-    names_lock: bool = False  # where there are many locks, each has its own name for it by default
-
-
-class Flaw(msgspec.Struct, frozen=True):
-    """The smallest setting known in which an unsound variant fails, and the steps it takes."""
-
-    size: int
-    steps: int
-    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
-    entries: int = 1
-    crashes: int = 0
-
-
-class Variant(msgspec.Struct, frozen=True):
-    """One way of writing an algorithm. An unsound one is kept to show how it fails."""
-
-    name: str
-    summary: str
-    sound: bool = True
-    flaw: Flaw | None = None
-    tolerates: tuple[str, ...] = ()  # faults, beyond those that all variants tolerate
-
-
-class Setup(msgspec.Struct, frozen=True):
-    """One choice of everything a user may choose: enough to build the processes."""
-
-    size: int
-    variant: str
-    parameters: Mapping[str, Any]  # parsed
-
-
-class Costs(msgspec.Struct, frozen=True):
-    """The costs of a mutex: of one entry, in messages and message delays, at unit latency.
-
-    A message to oneself is free; messages per entry are those of a run divided by its entries.
-    """
-
-    idle: Callable[[Setup], Cost]  # messages, one requester at a time, each another than the last
-    again: Callable[[Setup], Cost]  # messages, the same requester again, no other having asked
-    saturated: Callable[[Setup], Cost]  # messages, all always want in
-    client_delay: Callable[[Setup], Cost]  # request to entry, the section being free
-    synchronisation_delay: Callable[[Setup], Cost]  # exit to next entry, one waiting
-
-
-class ElectionCosts(msgspec.Struct, frozen=True):
-    """The messages of an election after a crash of the highest process, those sent to it included.
-
-    Messages are faster than the failure detector, as in a synchronous system.
-    """
-
-    best: Callable[[Setup], Cost]  # one process notices, the cheapest one
-    worst: Callable[[Setup], Cost]  # ... the dearest one
-    together: Callable[[Setup], Cost]  # all processes notice at once
-
-
-class Algorithm(msgspec.Struct, frozen=True):
-    """One algorithm of the catalogue."""
-
-    name: str  # as a user types it
-    family: str  # permission, quorum or token, which are mutexes; or election
-    summary: str
-    citation: str
-    process: type[Process[Any]]
-    build: Callable[[Setup], Sequence[Process[Any]]]
-    costs: Costs | ElectionCosts  # by the kind of its processes
-    assumes: tuple[str, ...]  # beyond the channel, which the process declares
-    tolerates: tuple[str, ...]  # faults under which it stays safe and live
-    causal: bool  # a request is served before those that its own messages led to
-    variants: tuple[Variant, ...]  # the default first
-    parameters: tuple[Parameter, ...] = ()
-    reads_clock: bool = False  # what a process does depends on what its clock shows
-    own: bool = False  # a user's: it is not in this package, and nothing is known of it
-    requesters: Callable[[Setup], Sequence[int]] = lambda setup: range(1, setup.size + 1)
-    """The processes that ask where costs are measured; others may ask, and enter for nothing."""
-
-    @property
-    def channel(self) -> Channel:
-        """The weakest links it is correct on."""
-        return self.process.channel
-
-    def variant(self, name: str) -> Variant:
-        """Look up a variant."""
-        for variant in self.variants:
-            if variant.name == name:
-                return variant
-        raise UsageError(
-            unknown(f"variant of {self.name}", name, [variant.name for variant in self.variants])
-        )
-
-    def faults_tolerated(self, variant: str) -> tuple[str, ...]:
-        """Name the faults under which this variant stays safe and live."""
-        chosen = self.variant(variant)
-        return (*self.tolerates, *chosen.tolerates) if chosen.sound else ()
-
-    def setup(
-        self, size: int, variant: str | None = None, parameters: Mapping[str, str] | None = None
-    ) -> Setup:
-        """Check and parse a user's choices."""
-        if size < 1:
-            raise UsageError(f"the number of processes must be at least 1, got {size}")
-        chosen = self.variant(variant).name if variant else self.variants[0].name
-        known = {parameter.name: parameter for parameter in self.parameters}
-        given = dict(parameters or {})
-        for name, text in given.items():
-            if name not in known:
-                raise UsageError(unknown(f"parameter of {self.name}", name, known))
-            if re.search(rf"\d{{{DIGITS_MAX + 1}}}", text):
-                raise UsageError(f"a number in {name} has more than {DIGITS_MAX} digits")
-        values = {
-            name: parameter.parse(given.get(name, parameter.default), size)
-            for name, parameter in known.items()
-        }
-        return Setup(size, chosen, values)
-
-
-def unknown(what: str, name: str, choices: Iterable[str]) -> str:
-    """Word the error for a name that does not exist, with the nearest that does."""
-    import difflib  # noqa: PLC0415 - for mistakes alone
-
-    names = sorted(choices)
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"unknown {what}: {name!r}{hint}; choose from: {', '.join(names) or 'none'}"
-
-
-@functools.cache
-def algorithms() -> dict[str, Algorithm]:
-    """Return all algorithms by name, in the order of the families and then of their names."""
-    found: dict[str, Algorithm] = {}
-    for package_name in PACKAGES:
-        package = importlib.import_module(package_name)
-        for module_info in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
-            algorithm = _algorithm_of(f"{package_name}.{module_info.name}")
-            if algorithm is not None:
-                found[algorithm.name] = algorithm
-    return found
-
-
-def _algorithm_of(module: str) -> Algorithm | None:
-    found = getattr(importlib.import_module(module), "ALGORITHM", None)
-    return found if isinstance(found, Algorithm) else None
-
-
-def mutexes() -> dict[str, Algorithm]:
-    """Return the algorithms for mutual exclusion."""
-    return {name: entry for name, entry in algorithms().items() if isinstance(entry.costs, Costs)}
-
-
-def elections() -> dict[str, Algorithm]:
-    """Return the algorithms that elect a leader."""
-    return {
-        name: entry
-        for name, entry in algorithms().items()
-        if isinstance(entry.costs, ElectionCosts)
-    }
-
-
-def algorithm(name: str) -> Algorithm:
-    """Look up an algorithm by name, also of an installed package; or by a reference loaded before.
-
-    No file is opened, so that the name may come from anywhere.
-    """
-    return _only(name) or _own(name) or _any(name)
-
-
-def is_reference(name: str) -> bool:
-    """Return whether this is `FILE.py:Class` or such, rather than a name."""
-    return REFERENCE.fullmatch(name) is not None
-
-
-def load(name: str, source: str | None = None) -> Algorithm:
-    """Look up an algorithm by name, or import the file or module that a reference names.
-
-    To import is to run: only for what the user of this program has asked for. A process that does
-    not have the file is given its text.
-    """
-    if not is_reference(name):
-        return algorithm(name)
-    from coterie.catalogue import loader  # noqa: PLC0415 - for references alone
-
-    return loader.load(name, source)
-
-
-def source_of(name: str) -> str | None:
-    """Return what lets another process `load` a reference; None for a name, which any can look up.
-
-    It is the text of a file; for a module, which the other process must have, it is empty.
-    """
-    found = REFERENCE.fullmatch(name)
-    if found is None:
-        return None
-    if not found["file"]:
-        return ""
-    from coterie.catalogue import loader  # noqa: PLC0415 - see `load`
-
-    return loader.read(found["file"])
-
-
-def find(name: str, source: str | None) -> Algorithm:
-    """Look up an algorithm, or import it if there is a source: what `source_of` has returned.
-
-    Without one it is as `algorithm`, so that a name which a page sends runs no file.
-    """
-    return algorithm(name) if source is None else load(name, source)
-
-
-def every_algorithm(*, loaded: bool = False) -> dict[str, Algorithm]:
-    """Return all algorithms by name: ours, then those of installed packages.
-
-    Those loaded by a reference come last if they are asked for. What cannot be loaded is left out; to
-    name it says why.
-    """
-    from coterie.catalogue import loader  # noqa: PLC0415 - see `load`
-
-    found = dict(algorithms())
-    for name, point in loader.installed().items():
-        if name not in found:
-            with contextlib.suppress(UsageError):
-                found[name] = loader.load_installed(point)
-    own = {name: each for name, each in loader.loaded().items() if is_reference(name)}
-    return {**found, **own} if loaded else found
-
-
-def _only(name: str) -> Algorithm | None:
-    """Find the algorithm where its module has its name, as they all have, and import no other."""
-    module = name.replace("-", "_")
-    for package in PACKAGES if module.isidentifier() else ():
-        home = f"{package}.{module}"
-        if importlib.util.find_spec(home) is not None:
-            found = _algorithm_of(home)
-            if found is not None and found.name == name:
-                return found
-    return None
-
-
-def _own(name: str) -> Algorithm | None:
-    from coterie.catalogue import loader  # noqa: PLC0415 - see `load`
-
-    if name in loader.loaded():
-        return loader.loaded()[name]
-    if is_reference(name):
-        raise UsageError(
-            f"{name!r} is not loaded: check, simulate, compare and lab take it on the command line;"
-            " in Python, call coterie.catalogue.load first"
-        )
-    point = loader.installed().get(name)
-    return None if point is None else loader.load_installed(point)
-
-
-def _any(name: str) -> Algorithm:
-    try:
-        return algorithms()[name]
-    except KeyError:
-        raise UsageError(unknown("algorithm", name, every_algorithm())) from None
+__all__ = [
+    "Algorithm",
+    "Cost",
+    "Costs",
+    "ElectionCosts",
+    "Flaw",
+    "Parameter",
+    "Setup",
+    "Variant",
+    "algorithms",
+    "between",
+    "elections",
+    "every_algorithm",
+    "exactly",
+    "find",
+    "is_reference",
+    "load",
+    "mutexes",
+    "source_of",
+    "unknown",
+]

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.catalogue import REFERENCE, Algorithm, Cost, Costs, ElectionCosts, Variant
+from coterie.catalogue.algorithm import Algorithm, Cost, Costs, ElectionCosts, Variant
+from coterie.catalogue.lookup import REFERENCE
 from coterie.errors import UsageError
 from coterie.process import Election, Mutex, Process
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
     from types import ModuleType
 
-    from coterie.catalogue import Setup
+    from coterie.catalogue.algorithm import Setup
 
 GROUP = "coterie.algorithms"  # of entry points
 NAME = "ALGORITHM"  # of the value that describes the algorithm of a module

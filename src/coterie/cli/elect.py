@@ -14,7 +14,7 @@ from coterie.cli.common.signals import Signals
 from coterie.cli.lock.job import INTERRUPTED, enter, hold, job_options
 from coterie.cli.lock.program import Job, read_program
 from coterie.errors import UsageError
-from coterie.locks.engine import Elector
+from coterie.locks import ElectionCoordinator
 from coterie.locks.url import choose_url, scheme_of
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ def command(*, name: str, listen: bool, output: str, **options: Any) -> int:
             raise UsageError("-l runs no command: leave out the command")
         return asyncio.run(_follow(options["url"], options["node"], name, output))
     job = Job(program, options["on_lost"], options["kill_after"])
-    ttl = options["ttl"]
+    lease = options["lease"]
     return hold(
         options["url"],
-        lambda coordinator: coordinator.elect(name, ttl=ttl),
+        lambda coordinator: coordinator.elect(name, lease=lease),
         job,
         node=options["node"],
     )
@@ -67,8 +67,12 @@ async def _follow(url: str | None, node: str | None, name: str, output: str) -> 
                 _show(name, elected, output)
             return 0
         async with enter(url, node) as coordinator:
-            elects = isinstance(coordinator.engine, Elector)
-            async for leader in coordinator.leaders() if elects else coordinator.observe(name):
+            seen: AsyncGenerator[Party | str | None, None] = (
+                coordinator.leaders()
+                if isinstance(coordinator, ElectionCoordinator)
+                else coordinator.observe(name)
+            )
+            async for leader in seen:
                 _show(name, leader, output)
         return 0
     return INTERRUPTED

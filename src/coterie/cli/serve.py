@@ -8,27 +8,30 @@ import logging
 import signal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
 from coterie import system
 from coterie.cli.common.duration import duration
 from coterie.cli.common.stdin import on_end_of_input
-from coterie.cluster.change.spare import Place, spare_config
+from coterie.cluster.change.spare import Location, spare_config
 from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.membership.config import Config, convert, load
-from coterie.cluster.membership.membership import PORT, parse_address
-from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
 from coterie.cluster.runtime import descriptors
 from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.url import make_visit
-from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.cluster.wire.address import PORT, parse_address
+from coterie.errors import CoterieError, UsageError
 from coterie.system.aio import new_event_loop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine
+    from contextlib import AbstractAsyncContextManager
+
+    Failed: TypeAlias = Callable[[CoterieError], None]  # is told why a node votes no more
+    Nodes: TypeAlias = Callable[[Failed], AbstractAsyncContextManager[object]]
 
 QUIET_SECONDS = 60.0  # between two lines that no connection can be accepted
 
@@ -136,9 +139,9 @@ def command(
         _run_dev(dev, port, lease, data, web, until_eof=until_eof)
         return
     config = load(path, {"COTERIE_DATA": data} if data else None)
-    names = [_choose(config, node)]
+    nodes = partial(_node, config, _choose(config, node), new_cluster=new_cluster)
     pages = _Pages(f"coterie:{path or ''}", web)
-    run(_serve(config, names, pages, lambda: None, new_cluster=new_cluster, until_eof=until_eof))
+    run(_serve(nodes, pages, lambda: None, until_eof=until_eof))
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -220,7 +223,7 @@ class _Joined(NamedTuple):
         """The cluster."""
         return self.join if "://" in self.join else f"coterie://{self.join}"
 
-    def place(self) -> Place:
+    def place(self) -> Location:
         """Return where the node runs."""
         if self.node is None:
             raise UsageError("give the node that joins a name, with --node")
@@ -228,7 +231,7 @@ class _Joined(NamedTuple):
             raise UsageError(
                 "a node that joins a running cluster needs a data directory: give it one with --data"
             )
-        return Place(
+        return Location(
             self.node,
             parse_address(self.listen or f"0.0.0.0:{PORT}"),
             Path(self.data).absolute() / self.node,
@@ -239,11 +242,10 @@ class _Joined(NamedTuple):
         """Run the node until a signal."""
         run(self._serve(self.place(), _Pages(self.url, web), until_eof=until_eof))
 
-    async def _serve(self, place: Place, pages: _Pages, *, until_eof: bool) -> None:
+    async def _serve(self, place: Location, pages: _Pages, *, until_eof: bool) -> None:
         config = await spare_config(place, make_visit(self.url))
-        await _serve(
-            config, [place.node], pages, lambda: None, new_cluster=False, until_eof=until_eof
-        )
+        nodes = partial(_node, config, place.node, new_cluster=False)
+        await _serve(nodes, pages, lambda: None, until_eof=until_eof)
 
 
 def _choose(config: Config, node: str | None) -> str:
@@ -256,18 +258,12 @@ def _choose(config: Config, node: str | None) -> str:
 
 
 async def _serve(
-    config: Config,
-    names: Sequence[str],
-    pages: _Pages,
-    ready: Callable[[], None],
-    *,
-    new_cluster: bool,
-    until_eof: bool,
+    nodes: Nodes, pages: _Pages, ready: Callable[[], None], *, until_eof: bool
 ) -> None:
     over = asyncio.Event()
-    failures: list[Unavailable] = []
+    failures: list[CoterieError] = []
 
-    def fail(failure: Unavailable) -> None:
+    def fail(failure: CoterieError) -> None:
         failures.append(failure)
         over.set()
 
@@ -278,10 +274,7 @@ async def _serve(
             loop.add_signal_handler(number, over.set)
             stack.callback(loop.remove_signal_handler, number)
         await stack.enter_async_context(pages.served())  # first: a port that is taken ends it here
-        for name in names:
-            node = _node(config, name, fail, new_cluster=new_cluster)
-            await node.start()
-            stack.push_async_callback(node.stop)
+        await stack.enter_async_context(nodes(fail))
         if until_eof:
             on_end_of_input(over.set)
         ready()
@@ -290,12 +283,21 @@ async def _serve(
             raise failures[0]
 
 
-def _node(
-    config: Config, name: str, fail: Callable[[Unavailable], None], *, new_cluster: bool
-) -> Node | Classic:
+@contextlib.asynccontextmanager
+async def _node(
+    config: Config, name: str, failed: Failed, *, new_cluster: bool
+) -> AsyncIterator[None]:
+    """Run one node of a configuration."""
+    node: Node | Classic
     if config.membership.algorithm is not None:
-        return Classic(config, name, Program(failure=fail))
-    return Node(config, name, new_cluster=new_cluster, on_failure=fail)
+        node = Classic(config, name, Program(failure=failed))
+    else:
+        node = Node(config, name, new_cluster=new_cluster, on_failure=failed)
+    await node.start()
+    try:
+        yield
+    finally:
+        await node.stop()
 
 
 def _run_dev(
@@ -307,23 +309,19 @@ def _run_dev(
     *,
     until_eof: bool,
 ) -> None:
-    config = _dev_config(
-        size, PORT if port is None else port, 10.0 if lease is None else lease, data
+    from coterie.testing import nodes  # noqa: PLC0415 - not where a cluster file names the nodes
+
+    document = nodes.local_document(
+        nodes.node_names(size),
+        PORT if port is None else port,
+        cluster="dev",
+        lease=10.0 if lease is None else lease,
+        data=data,
     )
-    names = [member.name for member in config.membership.members]
-    url = "coterie://" + ",".join(str(member.address) for member in config.membership.members)
-    ready = partial(_introduce, url, len(names))
-    pages = _Pages(url, web)
-    run(_serve(config, names, pages, ready, new_cluster=True, until_eof=until_eof))
-
-
-def _dev_config(size: int, port: int, lease: float, data: str | None) -> Config:
-    ports = [port + i for i in range(size)] if port else free_ports(size)
-    if max(ports) > 65535:
-        raise ConfigError(f"{size} ports from {port} on exceed 65535: choose a lower --port")
-    nodes = {f"n{i}": {"address": f"127.0.0.1:{each}"} for i, each in enumerate(ports, 1)}
-    document = {"cluster": "dev", "lease": lease, "nodes": nodes, "data": data}
-    return convert(document)
+    config = convert(document)
+    url = nodes.url_of(config)
+    ready = partial(_introduce, url, size)
+    run(_serve(partial(nodes.running, config), _Pages(url, web), ready, until_eof=until_eof))
 
 
 def _introduce(url: str, nodes: int) -> None:

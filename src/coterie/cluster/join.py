@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cluster.classic.election import ElectionEngine
 from coterie.cluster.classic.engine import ClassicEngine
-from coterie.cluster.client.access import Seat
 from coterie.cluster.client.engine import ClusterEngine
+from coterie.cluster.member import MemberAccess
 from coterie.cluster.membership.config import Config, convert, load
-from coterie.locks.coordinator import Coordinator
+from coterie.locks.coordinator import Coordinator, ElectionCoordinator
 from coterie.process import Election
 
 if TYPE_CHECKING:
@@ -29,17 +29,28 @@ def join(
     new_cluster: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Coordinator:
-    """Return a coordinator that is at the same time the voting node of that name. See `coterie.join`."""
+    """Return a coordinator that is at the same time the voting node of that name.
+
+    For a cluster whose algorithm elects a leader it is an `ElectionCoordinator`.
+
+    Args:
+        config: A configuration, a mapping of its shape, or the path of a `coterie.toml`; by
+            default COTERIE_CONFIG, then `coterie.toml` here.
+        node: Which of its nodes this process is.
+        new_cluster: Vote at once at the very first start, where a node that may have voted before
+            waits for one lease; the caller vouches that no program holds a lock.
+        observers: Are told of the locks of this program, as in `coterie.connect`.
+    """
     if isinstance(config, Mapping):
         config = convert(config)
     elif not isinstance(config, Config):
         config = load(None if config is None else Path(config))
     name = f"coterie:{config.membership.cluster}/{node}"
     if config.membership.algorithm is not None:
-        chosen = algorithm(config.membership.algorithm.name)
-        elects = issubclass(chosen.process, Election)
-        engine = (ElectionEngine if elects else ClassicEngine)(config, node)
-        return Coordinator(engine, name, observers=observers)
-    seat = Seat(config, node, new_cluster=new_cluster)
+        chosen = find(config.membership.algorithm.name)
+        if issubclass(chosen.process, Election):
+            return ElectionCoordinator(ElectionEngine(config, node), name, observers)
+        return Coordinator(ClassicEngine(config, node), name, observers=observers)
+    seat = MemberAccess(config, node, new_cluster=new_cluster)
     leased = ClusterEngine(seat, deadlock_detection=config.deadlock_detection)
     return Coordinator(leased, name, observers=observers)

@@ -9,18 +9,17 @@ import msgspec
 
 from coterie import system
 from coterie.cluster.change.formation import form
-from coterie.cluster.membership.membership import parse_address
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
 from coterie.cluster.voter.recovery import catch_up, recover
 from coterie.cluster.voter.storage import Storage
-from coterie.cluster.wire.handshake import Credentials
+from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.listener import Listener, stop_serving
 from coterie.cluster.wire.query import ask_condition
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import Reached
-from coterie.errors import CoterieError, Unavailable
+from coterie.errors import ConfigError, CoterieError, Unavailable
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
@@ -29,12 +28,13 @@ if TYPE_CHECKING:
 
     from coterie.cluster.membership.config import Config
     from coterie.cluster.membership.membership import Membership
+    from coterie.cluster.wire.handshake import Credentials
     from coterie.telemetry.text import Metric
 
 logger = logging.getLogger("coterie.cluster")
 
 
-def _log_suffices(_: Unavailable) -> None:
+def _log_suffices(_: CoterieError) -> None:
     """Take the end of a node that is part of a program: the log has it."""
 
 
@@ -48,12 +48,12 @@ class Node:
         *,
         new_cluster: bool = False,
         program: Callable[[], Iterable[Metric]] = tuple,
-        on_failure: Callable[[Unavailable], None] = _log_suffices,
+        on_failure: Callable[[CoterieError], None] = _log_suffices,
     ) -> None:
         """Prepare; `new_cluster` vouches that no program holds a lock of an earlier start.
 
         `program` collects the figures of the program that the node is part of; `on_failure` is
-        called when the disk has failed, and the node votes no more.
+        called when the disk has failed, or is that of another installation.
         """
         config.security.operator_bytes()  # now, and not when the first operator calls
         self.name = name
@@ -71,8 +71,7 @@ class Node:
             new_cluster=new_cluster,
         )
         self._listener = Listener(
-            config,
-            name,
+            config.local_node(name),
             system.secret(16).hex(),
             self.voting.clock,
             self.voting.admit,
@@ -110,7 +109,7 @@ class Node:
         if self._storage is not None and not self._storage.is_old and self._is_first:
             self._tasks.run(form(self.config, self.voting))
         if self._storage is not None and self.voting.voter.number >= 0:
-            self._tasks.run(catch_up(self.config, self.voting))
+            self._tasks.run(self._catch_up())
         decided = self.voting.membership
         if not self.voting.votes:
             self._introduce_spare(decided)
@@ -128,6 +127,17 @@ class Node:
                 },
                 extra={"event": "file-differs"},
             )
+
+    async def _catch_up(self) -> None:
+        try:
+            await catch_up(self.config, self.voting)
+        except ConfigError as error:
+            logger.critical(
+                "node %(node)s votes no more: %(reason)s",
+                {"node": self.name, "reason": error},
+                extra={"event": "node-failed"},
+            )
+            self._on_failure(error)
 
     def _introduce_spare(self, decided: Membership) -> None:
         number = decided.configuration.number
@@ -163,7 +173,7 @@ class Node:
     async def _reach_node(self, name: str, address: str, done: Callable[[Reached], None]) -> None:
         """Call a node that is to become a voter, and tell what came of it."""
         security = self.config.security
-        credentials = Credentials(self.config.membership.cluster, "", security.secret_bytes())
+        credentials = self.voting.membership.stranger(security.secret_bytes())
         try:
             place = parse_address(address)
             condition = await ask_condition(name, place, credentials, security.client_context())

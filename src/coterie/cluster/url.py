@@ -9,13 +9,19 @@ names the cluster of a configuration file instead.
 from __future__ import annotations
 
 import os
-from urllib.parse import parse_qsl, urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from coterie.cluster.client.access import Visit
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.membership.config import load, read_security
-from coterie.cluster.membership.membership import Address, Membership, parse_address
+from coterie.cluster.wire.address import Address, parse_address
 from coterie.errors import ConfigError, UsageError
+from coterie.locks.url import without_password
+
+if TYPE_CHECKING:
+    from coterie.cluster.membership.membership import Membership
+    from coterie.locks.status import Source
 
 DETECTION = "deadlock-detection"
 PARAMETERS = ("secret-file", "ca", "certificate", "key", DETECTION)
@@ -23,22 +29,28 @@ PARAMETERS = ("secret-file", "ca", "certificate", "key", DETECTION)
 
 def parse_url(url: str) -> tuple[list[Address], str, dict[str, str]]:
     """Return the nodes, the name of the cluster (empty if not given) and the parameters."""
+    shown = without_password(url)
+    if "@" in url:
+        raise UsageError(
+            f"{shown}: a cluster has no users, so leave out what stands before the @ and set COTERIE_SECRET_FILE;"
+            " in the name of a file write @ as %40"
+        )
     try:
         parts = urlsplit(url)
         addresses = [parse_address(text) for text in parts.netloc.split(",") if text]
         parameters = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
     except (ConfigError, ValueError) as error:
-        raise UsageError(f"{url}: {error}") from None
+        raise UsageError(f"{shown}: {error}") from None
     if not addresses:
-        raise UsageError(f"{url}: it names no nodes; write coterie://a:7420,b:7420,c:7420")
+        raise UsageError(f"{shown}: it names no nodes; write coterie://a:7420,b:7420,c:7420")
     for name in parameters:
         if name not in PARAMETERS:
             raise UsageError(
-                f"{url}: unknown parameter {name!r}; choose from: {', '.join(PARAMETERS)}"
+                f"{shown}: unknown parameter {name!r}; choose from: {', '.join(PARAMETERS)}"
             )
     if parameters.get(DETECTION, "on") not in ("on", "off"):
-        raise UsageError(f"{url}: {DETECTION} must be on or off, got {parameters[DETECTION]!r}")
-    return addresses, parts.path.strip("/"), parameters
+        raise UsageError(f"{shown}: {DETECTION} must be on or off, got {parameters[DETECTION]!r}")
+    return addresses, unquote(parts.path).strip("/"), parameters
 
 
 def make_engine(url: str) -> ClusterEngine:
@@ -55,6 +67,18 @@ async def learn_membership(url: str) -> Membership:
     if url.startswith("coterie://"):
         return await make_visit(url).learn()
     return load(url.removeprefix("coterie:")).membership
+
+
+async def find_source(url: str) -> Source:
+    """Return where the status of a cluster comes from: each kind of node is asked in another way."""
+    membership = await learn_membership(url)
+    if membership.algorithm is not None:
+        from coterie.cluster.classic.status import ClassicSource  # noqa: PLC0415 - not for locks
+
+        return ClassicSource(membership, make_visit(url).security)
+    from coterie.cluster.admin.status import ClusterSource  # noqa: PLC0415 - as above
+
+    return ClusterSource(make_visit(url))
 
 
 def make_visit(url: str) -> Visit:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.dashboard.snapshot import Look
+from coterie.locks.status import Look
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

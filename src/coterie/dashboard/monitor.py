@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from coterie.dashboard.events import Event, events_between
-from coterie.dashboard.snapshot import Look, Snapshot, changes
-from coterie.dashboard.source import find_source, without_password
+from coterie.dashboard.snapshot import Snapshot, changes, view_of
 from coterie.errors import CoterieError
+from coterie.locks.status import Look, find_source
+from coterie.locks.url import without_password
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from coterie.dashboard.source import Source, View
+    from coterie.dashboard.snapshot import View
+    from coterie.locks.status import Source
 
 SECONDS = 1.0  # between two looks
 EVENTS_MAX = 5_000
@@ -119,7 +121,8 @@ class Monitor:
             began = time.monotonic()
             try:
                 source = source or await find_source(self.url)
-                self._take(await source.look())
+                status = await source.look(locks=True, waits=True)
+                self._take(view_of(status, time.time()))
             except (CoterieError, OSError) as error:
                 self._miss(error)
             # A look that takes long is followed by a pause of the same length.

@@ -6,19 +6,19 @@ look to the next and need not be sent again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from coterie.algorithms.deadlock.explanation import explain
+from coterie.algorithms.deadlock.wait_for import Graph
+from coterie.locks.status import Kind, Look
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from coterie.algorithms.deadlock.wait_for import Graph
     from coterie.locks.engine import LockState, Party
-
-Look: TypeAlias = Literal["good", "warning", "bad"]
+    from coterie.locks.status import NodeView, Status
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class Deadlock(msgspec.Struct, frozen=True):
 class Snapshot(msgspec.Struct, frozen=True):
     """Everything that one look has shown."""
 
-    kind: Literal["cluster", "classic cluster", "server", "lock directory"]
+    kind: Kind
     name: str
     at: float
     look: Look
@@ -83,6 +83,52 @@ class Snapshot(msgspec.Struct, frozen=True):
     deadlocks: dict[str, Deadlock]
     notes: list[str]  # what this kind of engine cannot show, or what is left out
     lease: float | None = None  # how long a program that is silent keeps its locks
+
+
+class View(NamedTuple):
+    """One look, and the wait-for graph that belongs to it."""
+
+    snapshot: Snapshot
+    graph: Graph[str]
+
+
+def view_of(status: Status, now: float) -> View:
+    """Show a status that was asked for at a moment."""
+    graph: Graph[str] = Graph({}) if status.graph is None else status.graph
+    programs = {
+        program.name: Program(
+            program.name, program.connected, float(round(now + program.expires_seconds))
+        )
+        for program in status.programs
+    }
+    snapshot = Snapshot(
+        status.kind,
+        status.name,
+        now,
+        status.look,
+        status.health,
+        {node.name: _node(node, now) for node in status.nodes},
+        programs,
+        locks_of(status.state.locks),
+        deadlocks_of(graph),
+        [*status.notes, *status.about],
+        status.lease,
+    )
+    return View(snapshot, graph)
+
+
+def _node(node: NodeView, now: float) -> Node:
+    # A start is told as an age by another clock: without the rounding it would differ each time.
+    started = None if node.up_seconds is None else float(round(now - node.up_seconds))
+    return Node(
+        node.name,
+        node.address,
+        node.look,
+        node.state,
+        started,
+        dict(node.facts),
+        dict(node.messages),
+    )
 
 
 def locks_of(states: Iterable[LockState]) -> dict[str, Lock]:

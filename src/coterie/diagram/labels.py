@@ -66,7 +66,7 @@ class Arrow(NamedTuple):
         return (self.at(step / steps) for step in range(steps + 1))
 
 
-class Place(NamedTuple):
+class LabelPlace(NamedTuple):
     """Where the middle of a label's foot stands, and how it is turned (degrees)."""
 
     x: float
@@ -90,12 +90,12 @@ class Labels:
             for x, y in arrow.points(RADIUS):
                 self._passing[_cell(x, y)].add(arrow)
 
-    def place(self, arrow: Arrow, text: str) -> Place | None:
+    def place(self, arrow: Arrow, text: str) -> LabelPlace | None:
         """Find the best free place along the arrow; there may be none."""
         width = text_width(text, SIZE)
         if width > arrow.length - 14:
             return None
-        best: tuple[int, Place, list[tuple[float, float]]] | None = None
+        best: tuple[int, LabelPlace, list[tuple[float, float]]] | None = None
         for part in PLACES:
             place, discs = self._try(arrow, part, width)
             if not self._free(discs):
@@ -110,7 +110,7 @@ class Labels:
 
     def _try(
         self, arrow: Arrow, part: float, width: float
-    ) -> tuple[Place, list[tuple[float, float]]]:
+    ) -> tuple[LabelPlace, list[tuple[float, float]]]:
         along, down = arrow.direction(part)
         x, y = arrow.at(part)
         x, y = x + down * LIFT, y - along * LIFT
@@ -118,7 +118,7 @@ class Labels:
         discs = [
             (middle[0] + along * offset, middle[1] + down * offset) for offset in _offsets(width)
         ]
-        return Place(x, y, math.degrees(math.atan2(down, along))), discs
+        return LabelPlace(x, y, math.degrees(math.atan2(down, along))), discs
 
     def _free(self, discs: list[tuple[float, float]]) -> bool:
         return not any(

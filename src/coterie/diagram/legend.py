@@ -14,7 +14,7 @@ ROW = 20.0
 SIZE = 11.5
 
 
-class Entry(NamedTuple):
+class LegendEntry(NamedTuple):
     """A name, and a way to draw its sample with the left end of its middle line at a point."""
 
     name: str
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
 
 
 def draw_legend(
-    sheet: Sheet, left: float, top: float, width: float, entries: Sequence[Entry]
+    sheet: Sheet, left: float, top: float, width: float, entries: Sequence[LegendEntry]
 ) -> float:
     """Draw the entries in as many rows as the width asks for, and return the height used."""
     x, y = left, top + ROW / 2

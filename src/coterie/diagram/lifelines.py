@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ENTERED = ("Entered", "Acquired")  # events that say so, the second with a token of the lock
 
 
-class Condition(enum.Enum):
+class LaneCondition(enum.Enum):
     """What a process can be seen to be for a while."""
 
     WAITING = "waiting"
@@ -42,7 +42,7 @@ class Stay(NamedTuple):
     """A process in one condition for a while."""
 
     process: int
-    condition: Condition
+    condition: LaneCondition
     begin: float
     end: float
 
@@ -67,7 +67,7 @@ class Flight:
 
 
 @dataclass
-class History:
+class Lifelines:
     """Everything there is to draw, in the order in which it began."""
 
     begin: float
@@ -86,10 +86,10 @@ class History:
         return list(dict.fromkeys(flight.kind for flight in self.flights.values()))
 
 
-def history(trace: Trace, end: float | None = None) -> History:
+def history(trace: Trace, end: float | None = None) -> Lifelines:
     """Read a trace; whatever has not ended by its last record lasts until `end`."""
     times = [record.time for record in trace.records] or [0.0]
-    reader = _Reader(History(min(times), max(times)))
+    reader = _Reader(Lifelines(min(times), max(times)))
     for record in trace.records:
         reader.read(record)
     return reader.finish(max(times) if end is None else end)
@@ -98,10 +98,10 @@ def history(trace: Trace, end: float | None = None) -> History:
 class _Reader:
     """Follows the condition of each process through the records."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: Lifelines) -> None:
         self.history = history
-        self.current: dict[tuple[int, bool], tuple[Condition, float]] = {}
-        self.before_crash: dict[int, Condition] = {}
+        self.current: dict[tuple[int, bool], tuple[LaneCondition, float]] = {}
+        self.before_crash: dict[int, LaneCondition] = {}
 
     def read(self, record: AnyRecord) -> None:
         """Take note of one record."""
@@ -112,7 +112,7 @@ class _Reader:
                 self.history.calls.append(record)
                 self._turn(record.process, _after_call(record.call), record.time)
             case Told(time, process, _, label) if label.partition("(")[0] in ENTERED:
-                self._turn(process, Condition.INSIDE, time)
+                self._turn(process, LaneCondition.INSIDE, time)
             case Told():
                 self.history.events.append(record)
             case Rang():
@@ -143,17 +143,17 @@ class _Reader:
             case Crashed():
                 if (process, False) in self.current:
                     self.before_crash[process] = self.current[process, False][0]
-                self._turn(process, Condition.DOWN, time)
+                self._turn(process, LaneCondition.DOWN, time)
             case Started(_, _, amnesia):
                 was = self.before_crash.pop(process, None)
                 self._turn(process, None if amnesia else was, time)
             case Paused():
-                self._turn(process, Condition.PAUSED, time, beside=True)
+                self._turn(process, LaneCondition.PAUSED, time, beside=True)
             case Resumed():
                 self._turn(process, None, time, beside=True)
 
     def _turn(
-        self, process: int, condition: Condition | None, time: float, *, beside: bool = False
+        self, process: int, condition: LaneCondition | None, time: float, *, beside: bool = False
     ) -> None:
         """End the present stay and begin the next; a pause runs beside the others."""
         present = self.current.pop((process, beside), None)
@@ -162,7 +162,7 @@ class _Reader:
         if condition is not None:
             self.current[process, beside] = (condition, time)
 
-    def finish(self, end: float) -> History:
+    def finish(self, end: float) -> Lifelines:
         """End what lasts until the end."""
         for process, beside in list(self.current):
             self._turn(process, None, end, beside=beside)
@@ -171,5 +171,5 @@ class _Reader:
         return self.history
 
 
-def _after_call(call: str) -> Condition | None:
-    return Condition.WAITING if call == "acquire" else None
+def _after_call(call: str) -> LaneCondition | None:
+    return LaneCondition.WAITING if call == "acquire" else None

@@ -6,19 +6,19 @@ import enum
 from typing import TYPE_CHECKING
 
 from coterie.diagram.labels import SIZE, Arrow
-from coterie.diagram.legend import SAMPLE, Entry
-from coterie.diagram.lifelines import Condition
+from coterie.diagram.legend import SAMPLE, LegendEntry
+from coterie.diagram.lifelines import LaneCondition
 from coterie.diagram.svg import ALARM, DIM, INK, PAPER, SOFT, SOLID, number, tip
 
 if TYPE_CHECKING:
-    from coterie.diagram.labels import Place
+    from coterie.diagram.labels import LabelPlace
     from coterie.diagram.svg import Sheet
 
 LANE = "#9aa5b1"
 BARS = {  # height and colour
-    Condition.WAITING: (5.0, "#f2c46d"),
-    Condition.INSIDE: (13.0, SOLID),
-    Condition.PAUSED: (9.0, DIM),
+    LaneCondition.WAITING: (5.0, "#f2c46d"),
+    LaneCondition.INSIDE: (13.0, SOLID),
+    LaneCondition.PAUSED: (9.0, DIM),
 }
 
 
@@ -30,15 +30,15 @@ class Ending(enum.Enum):
     UNDERWAY = "underway"
 
 
-def bar(sheet: Sheet, condition: Condition, begin: float, end: float, y: float) -> None:
+def bar(sheet: Sheet, condition: LaneCondition, begin: float, end: float, y: float) -> None:
     """Draw a stay; that of a crashed process is a gap in its lane."""
-    if condition is Condition.DOWN:
+    if condition is LaneCondition.DOWN:
         sheet.line((begin, y), (end, y), stroke=PAPER, stroke_width=3)
         sheet.line((begin, y), (end, y), stroke=LANE, stroke_dasharray="1 5")
         return
     height, colour = BARS[condition]
     # A stay inside that takes no time must be seen all the same, behind the call that ends it.
-    width = max(end - begin, 9.0 if condition is Condition.INSIDE else 0.0)
+    width = max(end - begin, 9.0 if condition is LaneCondition.INSIDE else 0.0)
     sheet.add(
         "rect",
         x=(begin + end - width) / 2,
@@ -104,7 +104,7 @@ def _head(sheet: Sheet, way: Arrow, colour: str, length: float) -> tuple[float, 
     return foot_x + along, foot_y + down
 
 
-def label(sheet: Sheet, place: Place, text: str, colour: str) -> None:
+def label(sheet: Sheet, place: LabelPlace, text: str, colour: str) -> None:
     """Write along an arrow."""
     x, y, turn = place
     turned = f"rotate({turn:.1f} {x:.1f} {y:.1f})"
@@ -159,27 +159,27 @@ def crash(sheet: Sheet, x: float, y: float) -> None:
     sheet.cross(x, y, 6, stroke=ALARM, stroke_width=2.6, stroke_linecap="round")
 
 
-def message_entry(kind: str, colour: str) -> Entry:
+def message_entry(kind: str, colour: str) -> LegendEntry:
     """Show a kind of message in the legend."""
-    return Entry(
+    return LegendEntry(
         kind,
         lambda sheet, x, y: arrow(sheet, Arrow(x, y, x + SAMPLE, y), Ending.ARRIVED, colour),
     )
 
 
-def ending_entry(name: str, ending: Ending) -> Entry:
+def ending_entry(name: str, ending: Ending) -> LegendEntry:
     """Show in the legend what became of a message."""
-    return Entry(
+    return LegendEntry(
         name, lambda sheet, x, y: arrow(sheet, Arrow(x, y, x + SAMPLE - 5, y), ending, SOFT)
     )
 
 
-def stay_entry(condition: Condition) -> Entry:
+def stay_entry(condition: LaneCondition) -> LegendEntry:
     """Show a condition of a process in the legend."""
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         bar(sheet, condition, x, x + SAMPLE, y)
-        if condition is Condition.DOWN:
+        if condition is LaneCondition.DOWN:
             crash(sheet, x + 6, y)
 
-    return Entry(condition.value, draw)
+    return LegendEntry(condition.value, draw)

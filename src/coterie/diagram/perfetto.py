@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from coterie.diagram.lifelines import Condition, History, history
+from coterie.diagram.lifelines import LaneCondition, Lifelines, history
 from coterie.trace import Called, Delivered, Noticed, Rang, Started
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ def _names(trace: Trace) -> Iterator[Fields]:
             yield _fields("M", "thread_name", process, tid=track, args={"name": name})
 
 
-def _stays(past: History) -> Iterator[Fields]:
+def _stays(past: Lifelines) -> Iterator[Fields]:
     for stay in past.stays:
         # Slices of a track must not cross; a pause crosses other conditions, but no steps.
-        track = STEPS if stay.condition is Condition.PAUSED else CONDITION
+        track = STEPS if stay.condition is LaneCondition.PAUSED else CONDITION
         yield _fields(
             "X",
             stay.condition.value,
@@ -68,7 +68,7 @@ def _stays(past: History) -> Iterator[Fields]:
         )
 
 
-def _steps(trace: Trace, past: History, length: float) -> Iterator[Fields]:
+def _steps(trace: Trace, past: Lifelines, length: float) -> Iterator[Fields]:
     for record in trace.records:
         step = _step(record, past)
         if step is not None:
@@ -76,7 +76,7 @@ def _steps(trace: Trace, past: History, length: float) -> Iterator[Fields]:
             yield _fields("X", name, process, tid=STEPS, ts=record.time * UNIT, dur=length)
 
 
-def _step(record: AnyRecord, past: History) -> tuple[int, str] | None:
+def _step(record: AnyRecord, past: Lifelines) -> tuple[int, str] | None:
     """Say which process takes a step because of the record, and what to call it."""
     if isinstance(record, Called):
         return record.process, record.call
@@ -91,7 +91,7 @@ def _step(record: AnyRecord, past: History) -> tuple[int, str] | None:
     return None
 
 
-def _messages(past: History, step: float) -> Iterator[Fields]:
+def _messages(past: Lifelines, step: float) -> Iterator[Fields]:
     """Bind each message to the steps that sent it and that it caused, a little after they began."""
     for flight in past.flights.values():
         for copy, time in enumerate(flight.arrivals):
@@ -101,7 +101,7 @@ def _messages(past: History, step: float) -> Iterator[Fields]:
             yield _fields("f", flight.kind, flight.receiver, ts=arrives, bp="e", **message)
 
 
-def _violations(past: History) -> Iterator[Fields]:
+def _violations(past: Lifelines) -> Iterator[Fields]:
     for violation in past.violations:
         text = f"{violation.name}: {violation.text}"
         yield _fields("i", text, 1, tid=STEPS, ts=violation.time * UNIT, s="g")

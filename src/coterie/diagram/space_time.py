@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from coterie.diagram import marks
 from coterie.diagram.labels import Arrow, Labels
-from coterie.diagram.legend import Entry, draw_legend
-from coterie.diagram.lifelines import Condition, History, history
+from coterie.diagram.legend import LegendEntry, draw_legend
+from coterie.diagram.lifelines import LaneCondition, Lifelines, history
 from coterie.diagram.svg import ALARM, BOLD, CHARACTER, GRID, PALETTE, SOFT, Sheet, text_width
 from coterie.diagram.ticks import linear_ticks, tick_text
 from coterie.trace import Called, Crashed, Delivered, Noticed, Rang, Started, Trace
@@ -142,7 +142,7 @@ def _draw_axis(sheet: Sheet, layout: _Layout) -> None:
     sheet.text(layout.left - 12, layout.bottom + 16, name, fill=SOFT, text_anchor="end")
 
 
-def _draw_lanes(sheet: Sheet, layout: _Layout, past: History) -> None:
+def _draw_lanes(sheet: Sheet, layout: _Layout, past: Lifelines) -> None:
     for violation in past.violations:
         marks.band(sheet, layout.x(violation.time), layout.right, TOP, layout.bottom)
     for repeat in past.repeats:
@@ -157,11 +157,11 @@ def _draw_lanes(sheet: Sheet, layout: _Layout, past: History) -> None:
         )
 
 
-def _draw_flights(sheet: Sheet, layout: _Layout, past: History, colours: dict[str, str]) -> None:
+def _draw_flights(sheet: Sheet, layout: _Layout, past: Lifelines, colours: dict[str, str]) -> None:
     flights = list(past.flights.values())
     inside: dict[int, list[Stay]] = {}
     for stay in past.stays:
-        if stay.condition is Condition.INSIDE:
+        if stay.condition is LaneCondition.INSIDE:
             inside.setdefault(stay.process, []).append(stay)
     arrows = [
         (flight, arrow, ending)
@@ -195,7 +195,7 @@ def _arrows(
     arrows = []
     for time in flight.arrivals:
         on_bar = any(stay.begin < time < stay.end for stay in inside)
-        edge = math.copysign(marks.BARS[Condition.INSIDE][0] / 2, there - y) if on_bar else 0.0
+        edge = math.copysign(marks.BARS[LaneCondition.INSIDE][0] / 2, there - y) if on_bar else 0.0
         end = layout.x(time)
         way = Arrow(x, y, end, there - edge, min(bow, (end - x) / 4))
         arrows.append((way, marks.Ending.ARRIVED))
@@ -209,7 +209,7 @@ def _arrows(
     return arrows
 
 
-def _draw_marks(sheet: Sheet, layout: _Layout, past: History) -> None:
+def _draw_marks(sheet: Sheet, layout: _Layout, past: Lifelines) -> None:
     for call in past.calls:
         words = f"{call.call} by {call.process}"
         marks.call(sheet, layout.x(call.time), layout.y(call.process), words)
@@ -221,7 +221,7 @@ def _draw_marks(sheet: Sheet, layout: _Layout, past: History) -> None:
     for event in past.events:
         marks.event(sheet, layout.x(event.time), layout.y(event.process), event.label)
     for stay in past.stays:
-        if stay.condition is Condition.DOWN:
+        if stay.condition is LaneCondition.DOWN:
             marks.crash(sheet, layout.x(stay.begin), layout.y(stay.process))
 
 
@@ -234,18 +234,18 @@ def _draw_notes(sheet: Sheet, top: float, width: float, notes: list[str]) -> flo
     return 18.0 * len(lines) + 8.0 if lines else 0.0
 
 
-def _legend(past: History, colours: dict[str, str]) -> list[Entry]:
+def _legend(past: Lifelines, colours: dict[str, str]) -> list[LegendEntry]:
     """Name what is in the picture, and nothing else."""
     entries = [marks.message_entry(kind, colour) for kind, colour in colours.items()]
     conditions = {stay.condition for stay in past.stays}
-    entries += [marks.stay_entry(each) for each in Condition if each in conditions]
+    entries += [marks.stay_entry(each) for each in LaneCondition if each in conditions]
     flights = past.flights.values()
     if any(flight.lost is not None for flight in flights):
         entries.append(marks.ending_entry("lost", marks.Ending.LOST))
     if any(flight.lost is None and not flight.arrivals for flight in flights):
         entries.append(marks.ending_entry("still on its way", marks.Ending.UNDERWAY))
     if past.calls:
-        entries.append(Entry("call", lambda sheet, x, y: marks.call(sheet, x + 13, y, "")))
+        entries.append(LegendEntry("call", lambda sheet, x, y: marks.call(sheet, x + 13, y, "")))
     if past.rings:
-        entries.append(Entry("timer", lambda sheet, x, y: marks.timer(sheet, x + 13, y, "")))
+        entries.append(LegendEntry("timer", lambda sheet, x, y: marks.timer(sheet, x + 13, y, "")))
     return entries

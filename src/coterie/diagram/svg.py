@@ -167,7 +167,9 @@ class Sheet:
         )
         whole = ".coterie-picture.fill-ink{fill:var(--ink)}"
         preferred = f"@media (prefers-color-scheme:dark){{.coterie-picture{{{dark}}}}}"
-        return f"<style>.coterie-picture{{{light}}}{preferred}{whole}{rules}</style>\n"
+        theme = f".coterie-picture{{{light}}}{preferred}{whole}{rules}"
+        # A renderer without variables skips the block, and draws the attributes of the elements.
+        return f"<style>@supports (color:var(--ink)){{{theme}}}</style>\n"
 
 
 def _value(value: float | str) -> str:

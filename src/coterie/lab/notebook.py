@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from coterie.diagram.space_time import space_time
 from coterie.diagram.wait_for import draw_wait_for
-from coterie.errors import ConfigError
+from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,8 +38,12 @@ def register(formatters: Mapping[str, Formatter]) -> None:
     picture, page = formatters["image/svg+xml"], formatters["text/html"]
     picture.for_type_by_name("coterie.trace", "Trace", space_time)
     page.for_type_by_name("coterie.trace", "Trace", live_run)
-    picture.for_type_by_name("coterie.lab.scenario", "Performance", lambda it: space_time(it.trace))
-    page.for_type_by_name("coterie.lab.scenario", "Performance", lambda it: live_run(it.trace))
+    picture.for_type_by_name(
+        "coterie.lab.scenario.performance", "Performance", lambda it: space_time(it.trace)
+    )
+    page.for_type_by_name(
+        "coterie.lab.scenario.performance", "Performance", lambda it: live_run(it.trace)
+    )
     page.for_type_by_name("coterie.lab.explore.verdict", "Verdict", show_verdict)
     picture.for_type_by_name("coterie.algorithms.deadlock.wait_for", "Graph", draw_wait_for)
 
@@ -60,16 +64,18 @@ def live_run(trace: Trace) -> str | None:
     Return None if the run is too long, if no hand can play it, or without NumPy: then the picture is shown.
     """
     try:
-        from coterie.lab.play.runs.address import Refusal  # noqa: PLC0415 - needs numpy
-        from coterie.lab.play.runs.fork import address_of  # noqa: PLC0415 - as above
+        from coterie.lab.play.runs.fork import address_of  # noqa: PLC0415 - needs numpy
         from coterie.lab.web.file import run_page  # noqa: PLC0415 - as above
     except (ImportError, ConfigError):
         return None
-    run = address_of(trace)
-    if isinstance(run, Refusal) or len(run.moves) > MOVES_MAX:
+    try:
+        run = address_of(trace)
+        if len(run.moves) > MOVES_MAX:
+            return None
+        page = run_page(run.first, run.moves, milliseconds=MILLISECONDS)
+    except UsageError:
         return None
-    page = run_page(run.first, run.moves, milliseconds=MILLISECONDS)
-    if isinstance(page, Refusal) or len(page) > BYTES_MAX:
+    if len(page) > BYTES_MAX:
         return None
     # Without allow-same-origin the page is a stranger to the notebook: it cannot read or change it.
     return (

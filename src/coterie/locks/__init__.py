@@ -1,6 +1,7 @@
 """Locks, leaders and semaphores for real programs, over whatever engine grants them.
 
-Programs meet them by `coterie.connect`, for tasks, and `coterie.sync.connect`, for threads.
+Programs reach them by `coterie.connect`, for tasks, and `coterie.sync.connect`, for threads. A
+name with an underscore is not for programs: commands and tests reach it through `internals`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coterie.locks.connection import connect
-    from coterie.locks.coordinator import Coordinator
+    from coterie.locks.coordinator import Coordinator, ElectionCoordinator, connect
     from coterie.locks.engine import Claim, Engine, Party
     from coterie.locks.held import Held, HeldAll, Holding, LossEvent
     from coterie.locks.lock import Acquirable, Lock
@@ -21,6 +21,7 @@ __all__ = [
     "Acquirable",
     "Claim",
     "Coordinator",
+    "ElectionCoordinator",
     "Engine",
     "Held",
     "HeldAll",
@@ -38,6 +39,7 @@ _HOMES = {
     "Acquirable": "lock",
     "Claim": "engine",
     "Coordinator": "coordinator",
+    "ElectionCoordinator": "coordinator",
     "Engine": "engine",
     "Held": "held",
     "HeldAll": "held",
@@ -48,7 +50,7 @@ _HOMES = {
     "LossEvent": "held",
     "Party": "engine",
     "Semaphore": "semaphore",
-    "connect": "connection",
+    "connect": "coordinator",
 }
 
 

@@ -1,31 +1,55 @@
-"""The coordinator: where the faces for tasks and threads, and the commands, get their locks from."""
+"""The coordinator: where a program gets its locks from, and `connect`, which makes one of a URL."""
 
 from __future__ import annotations
 
+import importlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from coterie.errors import UsageError
-from coterie.locks.engine import Elector
 from coterie.locks.lock import Lock, Session
 from coterie.locks.names import check_name
-from coterie.locks.semaphore import Semaphore
+from coterie.locks.semaphore import Semaphore, Semaphores
 from coterie.locks.several import LockAll, LockAny
+from coterie.locks.url import SCHEMES, choose_url, scheme_of, url_of, without_password
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import AsyncGenerator, Callable, Sequence
     from types import TracebackType
 
-    from coterie.locks.engine import Engine, Party
+    from coterie.locks.engine import Elector, Engine, Party
     from coterie.locks.held import Held, Holding
     from coterie.locks.lock import Acquirable
     from coterie.telemetry.observer import Observer
 
 
-class Coordinator:
-    """Locks, leaders and semaphores over one engine, with all that their users inside need.
+def connect(
+    url: str | os.PathLike[str] | None = None, *, observers: Sequence[Observer] = ()
+) -> Coordinator:
+    """Make a coordinator, to be used in `async with`; nothing is opened yet.
 
-    `coterie.Coordinator` and `coterie.sync.Coordinator` show a program what it may use of it.
+    Without a URL the environment variable COTERIE_URL counts, then `url` or the nodes in
+    `coterie.toml` of the current directory, then `file:`, which needs nothing but this machine.
+    A path is a directory of locks, or the file `NAME.toml` that describes a cluster.
+
+    A coordinator belongs to the process that opens it: one that is made at the top of a module may be opened in
+    each child after a fork.
+
+    `observers`, such as `coterie.telemetry.Metrics()`, are told of each lock that is taken, missed and
+    given back.
     """
+    found = choose_url(url if url is None or isinstance(url, str) else url_of(url))
+    make = partial(importlib.import_module(SCHEMES[scheme_of(found)]).make_engine, found)
+    return Coordinator(make(), found, make, observers)
+
+
+class Coordinator:
+    """Locks, leaders and semaphores over one engine; use it in `async with`.
+
+    What is guaranteed under which assumption depends on the engine; the objects behave alike.
+    """
+
+    url: str  # where the locks come from
 
     def __init__(
         self,
@@ -37,20 +61,11 @@ class Coordinator:
         """Prepare; nothing is sent or opened yet. `again` makes another engine, for a forked child."""
         self.url = url
         self._session = Session(engine, url, again, observers)
-
-    @property
-    def engine(self) -> Engine:
-        """What grants the locks."""
-        return self._session.engine
-
-    @property
-    def held(self) -> list[Held]:
-        """What tasks and threads of this process hold, in the order in which they took it."""
-        return list(self._session.held.values())
+        self._semaphores = Semaphores(self._session)
 
     def __repr__(self) -> str:
         """Show where the locks come from."""
-        return f"<Coordinator {self.url!r}>"
+        return f"<Coordinator {without_password(self.url)!r}>"
 
     async def open(self) -> None:
         """Get ready; `async with` does this."""
@@ -79,17 +94,29 @@ class Coordinator:
         name: str,
         *,
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         shared: bool = False,
         reentrant: bool = False,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Lock:
-        """Make a lock; nothing is sent before it is acquired. See `coterie.Coordinator.lock`."""
+        """Make a lock; nothing is sent before it is acquired.
+
+        Args:
+            name: 1 to 255 bytes of UTF-8 that can be printed, such as `order:17`.
+            timeout: Seconds to wait; None waits forever, 0 tries once. Never the lease. An `async with` that was in
+                vain asks who holds the lock, which may take half a second more; `acquire` does not.
+            lease: Length of the lease in seconds: that of the cluster or server, which is also the
+                longest, or less. With `file:` it means nothing, for there the system frees a lock
+                when its process ends.
+            shared: Many may hold it in shared mode together, but none beside an exclusive holder.
+            reentrant: Let a task that holds it enter again, with the same token.
+            on_lost: Called with what was held when it is lost.
+        """
         return Lock(
             self._session,
             name,
             timeout=timeout,
-            ttl=ttl,
+            lease=lease,
             shared=shared,
             reentrant=reentrant,
             on_lost=on_lost,
@@ -99,18 +126,21 @@ class Coordinator:
         self,
         *parts: str | Acquirable[Any],
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> LockAll:
-        """Make a lock of several, by name or made here, that takes every one or none."""
-        return LockAll(self._session, self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
+        """Make a lock of several, by name or made here, that takes every one or none.
+
+        How long to wait is said here: the timeouts of its parts do not count.
+        """
+        return LockAll(self._session, self._parts(parts, lease), timeout=timeout, on_lost=on_lost)
 
     @overload
     def lock_any(
         self,
         *parts: str,
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> LockAny[Held]: ...
 
@@ -119,7 +149,7 @@ class Coordinator:
         self,
         *parts: str | Acquirable[Any],
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> LockAny[Any]: ...
 
@@ -127,11 +157,14 @@ class Coordinator:
         self,
         *parts: str | Acquirable[Any],
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> LockAny[Any]:
-        """Make a lock of several that takes the first to be had; `held.name` says which."""
-        return LockAny(self._session, self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
+        """Make a lock of several that takes the first to be had; `held.name` says which.
+
+        How long to wait is said here: the timeouts of its parts do not count.
+        """
+        return LockAny(self._session, self._parts(parts, lease), timeout=timeout, on_lost=on_lost)
 
     def semaphore(
         self,
@@ -139,61 +172,75 @@ class Coordinator:
         permits: int,
         *,
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Semaphore:
         """Make a semaphore: at most `permits` hold it at a time, each with a slot of its own."""
-        return Semaphore(self._session, name, permits, timeout=timeout, ttl=ttl, on_lost=on_lost)
+        return Semaphore(
+            self._semaphores, name, permits, timeout=timeout, lease=lease, on_lost=on_lost
+        )
 
     def elect(
         self,
         name: str,
         *,
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Lock:
-        """Stand for election: the term of a leader is the hold of the lock of that name."""
-        return self.lock(name, timeout=timeout, ttl=ttl, on_lost=on_lost)
+        """Stand for election: `async with` waits to lead, and leads while its body runs.
+
+        A term is the hold of the lock of that name, its number the token. The leader resigns
+        after the body has stopped, also when the term is lost.
+        """
+        return self.lock(name, timeout=timeout, lease=lease, on_lost=on_lost)
 
     def observe(self, name: str) -> AsyncGenerator[Party | None, None]:
-        """Follow the leader: the present one first, then each change; None while there is none."""
+        """Follow the leader: the present one first, then each change; None while there is none.
+
+        A term that begins and ends between two looks is not seen.
+        """
         self._session.check()
         return self._session.engine.watch(check_name(name), self._session.check)
 
-    async def leader(self) -> str:
-        """Return the name of the node that this one follows; wait until there is one."""
-        return await self._elector().leader(self._session.check)
-
-    def leaders(self) -> AsyncGenerator[str, None]:
-        """Follow the leader of a cluster whose algorithm elects: the present one, then each change."""
-        return self._elector().leaders(self._session.check)
-
-    def _elector(self) -> Elector:
-        self._session.check()
-        engine = self._session.engine
-        if isinstance(engine, Elector):
-            return engine
-        raise UsageError(
-            f"{self.url} has locks and no election between nodes; use elect(name) and observe(name),"
-            ' or a cluster with an algorithm that elects, such as "bully"'
-        )
-
     async def locked(self, name: str) -> bool:
-        """Return True if a task or thread of any process holds the lock."""
-        return bool(await self.holders(name))
+        """Return True if a task or thread of any process holds the lock.
+
+        A semaphore made here is locked when all of its permits are held.
+        """
+        self._session.check()
+        return await self._semaphores.locked(check_name(name))
 
     async def holders(self, name: str) -> list[Party]:
-        """List the holders of the lock."""
+        """List the holders of the lock; of a semaphore made here, the holders of its permits."""
         self._session.check()
-        return await self._session.engine.holders(check_name(name))
+        return await self._semaphores.holders(check_name(name))
 
     async def waiters(self, name: str) -> list[Party]:
-        """List the tasks that wait for the lock, the next first."""
+        """List the tasks that wait for the lock, the next first; of a semaphore made here, for a permit."""
         self._session.check()
-        return await self._session.engine.waiters(check_name(name))
+        return await self._semaphores.waiters(check_name(name))
 
     def _parts(
-        self, parts: tuple[str | Acquirable[Any], ...], ttl: float | None
+        self, parts: tuple[str | Acquirable[Any], ...], lease: float | None
     ) -> list[Acquirable[Any]]:
-        return [self.lock(part, ttl=ttl) if isinstance(part, str) else part for part in parts]
+        return [self.lock(part, lease=lease) if isinstance(part, str) else part for part in parts]
+
+
+class ElectionCoordinator(Coordinator):
+    """What `coterie.join` returns for a cluster whose algorithm elects a leader, such as bully."""
+
+    def __init__(self, engine: Elector, url: str, observers: Sequence[Observer] = ()) -> None:
+        """Prepare; nothing is sent or opened yet."""
+        super().__init__(engine, url, observers=observers)
+        self._elector = engine
+
+    async def leader(self) -> str:
+        """Return the name of the node that this one follows; wait until there is one."""
+        self._session.check()
+        return await self._elector.leader(self._session.check)
+
+    def leaders(self) -> AsyncGenerator[str, None]:
+        """Follow the leader: the present one, then each change."""
+        self._session.check()
+        return self._elector.leaders(self._session.check)

@@ -6,18 +6,20 @@ of locks are the coordinator's business, so they are the same above every engine
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import AsyncGenerator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 
     from coterie.errors import CoterieError
     from coterie.locks.deadlocks.lock_waits import Wanted
     from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.lock import Owner
+
+WATCH_SECONDS = 0.2  # between two looks of `follow`
 
 
 class Party(msgspec.Struct, frozen=True):
@@ -107,20 +109,6 @@ class Claim(Protocol):
 
 
 @runtime_checkable
-class Elector(Protocol):
-    """An engine that knows a leader: this program is a node of an election.
-
-    `check` is called before each look; it raises when the coordinator is closed meanwhile.
-    """
-
-    async def leader(self, check: Callable[[], None]) -> str:
-        """Wait until there is a leader, and return its name."""
-
-    def leaders(self, check: Callable[[], None]) -> AsyncGenerator[str, None]:
-        """Yield the present leader, and every one that is elected after it."""
-
-
-@runtime_checkable
 class Prompt(Protocol):
     """An engine that needs no event loop to take a lock, or to wait for one, in the thread of the caller."""
 
@@ -160,7 +148,7 @@ class Engine(Protocol):
         """End all claims: the waiting fail with `MisuseError`, the granted are lost."""
 
     def place(
-        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+        self, name: str, *, owner: Owner, shared: bool, lease: float | None, wait: bool
     ) -> Claim:
         """Ask for a lock; without `wait` only if it is free, leaving nothing behind if it is not."""
 
@@ -178,3 +166,32 @@ class Engine(Protocol):
 
         `check` is called before each look; it raises when the coordinator is closed meanwhile.
         """
+
+
+class Elector(Engine, Protocol):
+    """An engine that knows a leader: this program is a node of an election.
+
+    `check` is called before each look; it raises when the coordinator is closed meanwhile.
+    """
+
+    async def leader(self, check: Callable[[], None]) -> str:
+        """Wait until there is a leader, and return its name."""
+
+    def leaders(self, check: Callable[[], None]) -> AsyncGenerator[str, None]:
+        """Yield the present leader, and every one that is elected after it."""
+
+
+async def follow(
+    holders: Callable[[], Awaitable[list[Party]]], check: Callable[[], None]
+) -> AsyncGenerator[Party | None, None]:
+    """Follow the holder of a lock as `Engine.watch` does, by looking again and again."""
+    seen: Party | None = None
+    first = True
+    while True:
+        check()
+        found = await holders()
+        now = found[0] if found else None
+        if first or now != seen:
+            yield now
+        first, seen = False, now
+        await asyncio.sleep(WATCH_SECONDS)

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import LockLost, NotHeld
-from coterie.locks.loss import NOT_IN_FORCE, loss
 from coterie.system.aio import to_the_end
 
 if TYPE_CHECKING:
@@ -19,26 +18,36 @@ if TYPE_CHECKING:
     from coterie.locks.lock import Owner, Session
     from coterie.locks.observers import ObservedHold, Observers
 
+NOT_IN_FORCE = "it is no longer in force"
+
+
+def loss(name: str, token: int, reason: str) -> LockLost:
+    """Make the error for a lock that was lost, which says what is to be done."""
+    return LockLost(
+        f"lock {name!r} (token {token}) was lost: {reason};"
+        " another process may hold it now. Stop work, and have the resource reject this token"
+    )
+
 
 class LossEvent:
     """Is set when a lock is lost; `await held.lost` waits for it."""
 
-    __slots__ = ("_callbacks", "_set")
+    __slots__ = ("_callbacks", "_is_set")
 
     def __init__(self) -> None:
         """Begin unset."""
-        self._set = False
+        self._is_set = False
         self._callbacks: list[Callable[[], object]] = []
 
     def is_set(self) -> bool:
         """Return True if the lock is lost."""
-        return self._set
+        return self._is_set
 
     __bool__ = is_set  # `if held.lost:` means what it says
 
     async def wait(self) -> bool:
         """Wait until the lock is lost."""
-        if not self._set:
+        if not self._is_set:
             waiter = asyncio.get_running_loop().create_future()
             callback = partial(wake, waiter)
             self._callbacks.append(callback)
@@ -52,17 +61,17 @@ class LossEvent:
         """Wait until the lock is lost."""
         return self.wait().__await__()
 
-    def set(self) -> None:
+    def _set(self) -> None:
         """Wake all tasks that wait, and call back, once."""
-        if self._set:
+        if self._is_set:
             return
-        self._set = True
+        self._is_set = True
         for callback in self._callbacks:
             callback()
 
-    def call(self, callback: Callable[[], object]) -> None:
+    def _call(self, callback: Callable[[], object]) -> None:
         """Call back when it is set, at once if it is."""
-        if self._set:
+        if self._is_set:
             callback()
         else:
             self._callbacks.append(callback)
@@ -97,7 +106,7 @@ class Holding(ABC):
 
     @property
     @abstractmethod
-    def lifelines(self) -> tuple[int, ...]:
+    def _lifelines(self) -> tuple[int, ...]:
         """Descriptors by which a program that inherits them keeps the lock if we are killed.
 
         Empty where the engine has no such thing. A release frees the lock in any case.
@@ -113,20 +122,20 @@ class Holding(ABC):
         """Raise `LockLost` if the lock is lost and `NotHeld` if it was given back."""
 
     @abstractmethod
-    async def give_back(self, owner: Owner) -> None:
+    async def _give_back(self, owner: Owner) -> None:
         """Release on behalf of an owner."""
 
-    def give_back_now(self, owner: Owner) -> bool:
+    def _give_back_now(self, owner: Owner) -> bool:
         """Release without the event loop; return False, with nothing done, if that is impossible."""
         return False
 
-    def should_yield(self) -> bool:
+    def _should_yield(self) -> bool:
         """Return True if the event loop should run other tasks after a release without it."""
         return False
 
-    def call_if_lost(self, callback: Callable[[], object]) -> None:
+    def _call_if_lost(self, callback: Callable[[], object]) -> None:
         """Call back when it is lost, at once if it is."""
-        self.lost.call(callback)
+        self.lost._call(callback)
 
     async def release(self) -> None:
         """Give it back; done to the end even if this task is cancelled meanwhile.
@@ -134,7 +143,7 @@ class Holding(ABC):
         Raises `NotHeld` in a task that does not own it, and `LockLost` if it was lost before:
         then nothing is freed, since another process may hold it by now.
         """
-        await self.give_back(asyncio.current_task())
+        await self._give_back(asyncio.current_task())
 
 
 class Held(Holding):
@@ -151,6 +160,8 @@ class Held(Holding):
         "shared",
         "token",
     )
+    token: int  # the fencing token: each that takes the lock later has a larger one
+    shared: bool  # whether others that share may hold it at the same time
 
     def __init__(
         self, session: Session, claim: Claim, name: str, owner: Owner, *, shared: bool
@@ -181,7 +192,7 @@ class Held(Holding):
         if self._lost is None:
             self._lost = LossEvent()
             if self._callback is not None:
-                self._lost.call(self._callback)
+                self._lost._call(self._callback)
             told = self._claim.lost
             if told.done():
                 self._lose(told)
@@ -189,11 +200,11 @@ class Held(Holding):
                 told.add_done_callback(self._lose)
         return self._lost
 
-    def call_if_lost(self, callback: Callable[[], object]) -> None:
+    def _call_if_lost(self, callback: Callable[[], object]) -> None:
         """Call back when it is lost, at once if it is."""
         prompt = self._session.prompt
         if prompt is None or self._lost is not None or self._callback is not None:
-            self.lost.call(callback)
+            self.lost._call(callback)
         else:
             self._callback = callback
             prompt.call_if_lost(self._claim, self._hear)
@@ -209,7 +220,7 @@ class Held(Holding):
         return self._claim.expires_at
 
     @property
-    def lifelines(self) -> tuple[int, ...]:
+    def _lifelines(self) -> tuple[int, ...]:
         """Descriptors by which a program that inherits them keeps the lock if we are killed."""
         return self._claim.lifelines
 
@@ -225,20 +236,20 @@ class Held(Holding):
             return
         if not self._depth:
             raise NotHeld(f"lock {self.name!r} (token {self.token}) was released before")
-        self.lost.set()
-        raise self.loss()
+        self.lost._set()
+        raise self._loss()
 
-    def loss(self) -> LockLost:
+    def _loss(self) -> LockLost:
         """Make the error for the loss of this lock."""
         told = self._claim.lost
         return loss(self.name, self.token, told.result() if told.done() else NOT_IN_FORCE)
 
-    def enter_again(self) -> None:
+    def _enter_again(self) -> None:
         """Count a re-entry by the owner: the same hold, the same token."""
         self.ensure()
         self._depth += 1
 
-    async def give_back(self, owner: Owner) -> None:
+    async def _give_back(self, owner: Owner) -> None:
         """Release on behalf of an owner; the last of nested ones frees the lock."""
         self._session.check_process()
         if not self._depth:
@@ -251,24 +262,24 @@ class Held(Holding):
         self._depth -= 1
         # A loss that has not been noticed yet must not pass for a good release.
         if not self._claim.valid():
-            self.lost.set()
+            self.lost._set()
         if self._depth:
             if self._is_known_lost():
-                raise self.loss()
+                raise self._loss()
             return
         if self._session.held.get((self._owner, self.name)) is self:
             del self._session.held[self._owner, self.name]
         if self._observed is not None:
-            self.note_end(lost=self._is_known_lost())
+            self._note_end(lost=self._is_known_lost())
         work = self._claim.release()
         if work is not None:
             await to_the_end(work)
         if self._is_known_lost():
-            raise self.loss()
+            raise self._loss()
         if self._session.should_yield():
             await asyncio.sleep(0)
 
-    def give_back_now(self, owner: Owner) -> bool:
+    def _give_back_now(self, owner: Owner) -> bool:
         """Release without the event loop, where the engine needs none.
 
         Return False, with nothing done, if that takes more than a release: a loss, or another owner.
@@ -281,24 +292,25 @@ class Held(Holding):
         self._depth = 0
         self._callback = None  # or we would be in a circle with the body, for the garbage collector
         if self._session.held.get((owner, self.name)) is self:
-            del self._session.held[owner, self.name]
+            # Not `del`: this may be a thread, and another one may close the coordinator just now.
+            self._session.held.pop((owner, self.name), None)
         if self._observed is not None:
-            self.note_end(lost=False)
+            self._note_end(lost=False)
         self._claim.release()
         return True
 
-    def note_begin(self, observers: Observers, wait_seconds: float) -> None:
+    def _note_begin(self, observers: Observers, wait_seconds: float) -> None:
         """Tell observers that it is held, after so long a wait."""
         self._observed = observers.obtained(
             self.name, self.token, shared=self.shared, wait_seconds=wait_seconds
         )
 
-    def note_end(self, *, lost: bool) -> None:
+    def _note_end(self, *, lost: bool) -> None:
         """Tell observers, if there are any, that it is held no more."""
         if self._observed is not None:
             self._observed.end(lost=lost)
 
-    def should_yield(self) -> bool:
+    def _should_yield(self) -> bool:
         """Return True if the event loop should run other tasks after a release without it."""
         return self._session.should_yield()
 
@@ -306,7 +318,7 @@ class Held(Holding):
         """Take note of a loss, and call back, unless the hold has ended."""
         lost = self.lost
         if self._depth:
-            lost.set()
+            lost._set()
 
     def _is_known_lost(self) -> bool:
         return self._lost is not None and self._lost.is_set()
@@ -320,7 +332,7 @@ class Held(Holding):
 
     def _lose(self, _: asyncio.Future[str]) -> None:
         if self._depth and self._lost is not None:
-            self._lost.set()
+            self._lost._set()
 
 
 class HeldAll(Holding):
@@ -334,7 +346,7 @@ class HeldAll(Holding):
         self._lost = LossEvent()
         self._parts = tuple(parts)
         for part in parts:
-            part.lost.call(self._lost.set)
+            part.lost._call(self._lost._set)
 
     def __iter__(self) -> Iterator[Holding]:
         """Iterate over the parts in the order in which they were asked for."""
@@ -360,9 +372,9 @@ class HeldAll(Holding):
         return min(part.expires_at for part in self._parts)
 
     @property
-    def lifelines(self) -> tuple[int, ...]:
+    def _lifelines(self) -> tuple[int, ...]:
         """The lifelines of all."""
-        return tuple(line for part in self._parts for line in part.lifelines)
+        return tuple(line for part in self._parts for line in part._lifelines)
 
     @property
     def valid(self) -> bool:
@@ -374,7 +386,7 @@ class HeldAll(Holding):
         for part in self._parts:
             part.ensure()
 
-    async def give_back(self, owner: Owner) -> None:
+    async def _give_back(self, owner: Owner) -> None:
         """Release all, also if one of them is lost."""
         await to_the_end(give_back_all(self._parts, owner))
 
@@ -384,7 +396,7 @@ async def give_back_all(parts: Sequence[Holding], owner: Owner) -> None:
     errors = []
     for part in reversed(parts):
         try:
-            await part.give_back(owner)
+            await part._give_back(owner)
         except (LockLost, NotHeld) as error:
             errors.append(error)
     if errors:

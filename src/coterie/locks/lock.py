@@ -25,11 +25,11 @@ from coterie.errors import (
     UsageError,
 )
 from coterie.locks import current
-from coterie.locks.body import Body
 from coterie.locks.engine import Prompt
 from coterie.locks.held import Held, Holding
 from coterie.locks.names import check_name
 from coterie.locks.observers import Observers
+from coterie.locks.url import without_password
 from coterie.system.aio import first_done, to_the_end
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Session:
             self._use(self._again())
         self.check_process()
         if self._loop is not None:
-            raise MisuseError(f"the coordinator {self.url} is open already")
+            raise MisuseError(f"the coordinator {without_password(self.url)} is open already")
         await self.engine.open()
         self._loop = asyncio.get_running_loop()
         self.is_open = True
@@ -102,7 +102,7 @@ class Session:
         self._loop = None
         self.is_open = False
         for held in self.held.values():
-            held.note_end(lost=True)
+            held._note_end(lost=True)
         self.held.clear()  # after it is opened again nothing is held
         await to_the_end(self.engine.close())
 
@@ -126,7 +126,7 @@ class Session:
         """Refuse to work in a forked child: the locks are its parent's."""
         if system.pid() != self._process:
             raise MisuseError(
-                f"the coordinator {self.url} belongs to process {self._process}, and this is"
+                f"the coordinator {without_password(self.url)} belongs to process {self._process}, and this is"
                 f" process {system.pid()}; after a fork, connect again in the child"
             )
 
@@ -135,14 +135,14 @@ class Session:
         self.check_process()
         if self._loop is None:
             raise MisuseError(
-                f"the coordinator {self.url} is not open; use `async with coterie.connect(...)`"
+                f"the coordinator {without_password(self.url)} is not open; use `async with coterie.connect(...)`"
             )
         self._check_loop()
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
             raise MisuseError(
-                f"the coordinator {self.url} belongs to another event loop; connect in this one"
+                f"the coordinator {without_password(self.url)} belongs to another event loop; connect in this one"
             )
 
 
@@ -194,14 +194,50 @@ def _is_number(given: object) -> bool:
     return isinstance(given, int | float)
 
 
-def check_ttl(ttl: float | None) -> None:
+def check_lease(lease: float | None) -> None:
     """Raise `UsageError` if this is no length of a lease."""
-    if ttl is not None and not (_is_number(ttl) and ttl > 0):
-        raise UsageError(f"ttl must be above 0 seconds, got {ttl!r}")
+    if lease is not None and not (_is_number(lease) and lease > 0):
+        raise UsageError(f"lease must be above 0 seconds, got {lease!r}")
+
+
+class Body:
+    """Watches over the code that runs while a lock is held.
+
+    It cancels like `asyncio.timeout`: its own cancellation is turned into the loss, one that came from
+    elsewhere meanwhile is passed on.
+    """
+
+    __slots__ = ("_cancelling", "_ended", "_interrupted", "_task", "holding")
+
+    def __init__(self, holding: Holding, task: asyncio.Task[object]) -> None:
+        """Begin to watch."""
+        self.holding = holding
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._interrupted = False
+        self._ended = False
+        holding._call_if_lost(self._interrupt)
+
+    def end(self, error: BaseException | None) -> bool:
+        """Stop watching; return True if the loss is to be raised in place of this outcome of the body."""
+        self._ended = True
+        if not self._interrupted:
+            return error is None
+        foreign = self._task.uncancel() > self._cancelling
+        return error is None or (isinstance(error, asyncio.CancelledError) and not foreign)
+
+    def _interrupt(self) -> None:
+        # A loss that the body finds out by `ensure` is raised there and then.
+        if self._ended or asyncio.current_task() is self._task:
+            return
+        self._interrupted = True
+        self._task.cancel("the lock is lost")
 
 
 class Acquirable(ABC, Generic[Kept_co]):
     """Something that can be held. It has no state of its own: each task has its own part in it."""
+
+    name: str  # of the lock; of several, joined by commas
 
     def __init__(
         self,
@@ -215,9 +251,9 @@ class Acquirable(ABC, Generic[Kept_co]):
         check_timeout(timeout)
         self._session = session
         self.name = name
-        self.names = tuple(names)  # of every lock that it may take
-        self.timeout = timeout
-        self.on_lost = on_lost
+        self._names = tuple(names)  # of every lock that it may take
+        self._timeout = timeout
+        self._on_lost = on_lost
         self._bodies: dict[asyncio.Task[object], list[Body]] = {}
 
     def __repr__(self) -> str:
@@ -225,7 +261,7 @@ class Acquirable(ABC, Generic[Kept_co]):
         return f"<{type(self).__name__} {self.name!r}>"
 
     @abstractmethod
-    async def obtain(self, owner: Owner, patience: Patience) -> Kept_co | None:
+    async def _obtain(self, owner: Owner, patience: Patience) -> Kept_co | None:
         """Acquire on behalf of an owner; return None if it was not obtained in time.
 
         If it is cancelled or fails, no request is left behind and nothing is held.
@@ -237,35 +273,35 @@ class Acquirable(ABC, Generic[Kept_co]):
         `timeout` is how many seconds to wait, by default what the lock was made with; None is
         forever and 0 is one try, which `blocking=False` says as well.
         """
-        return await self.take(asyncio.current_task(), self.patience(blocking, timeout))
+        return await self._take(asyncio.current_task(), self._patience(blocking, timeout))
 
-    async def take(self, owner: Owner, patience: Patience) -> Kept_co | None:
+    async def _take(self, owner: Owner, patience: Patience) -> Kept_co | None:
         """Acquire on behalf of an owner, and arrange that `on_lost` is called."""
-        holding = await self.obtain(owner, patience)
-        if holding is not None and self.on_lost is not None:
+        holding = await self._obtain(owner, patience)
+        if holding is not None and self._on_lost is not None:
             # Through the loop: an error in the callback must not keep the body from being cancelled.
             tell = asyncio.get_running_loop().call_soon
-            holding.lost.call(functools.partial(tell, self.on_lost, holding))
+            holding.lost._call(functools.partial(tell, self._on_lost, holding))
         return holding
 
-    def patience(self, blocking: bool = True, timeout: float | None = None) -> Patience:
+    def _patience(self, blocking: bool = True, timeout: float | None = None) -> Patience:
         """Work out how long to wait."""
         if not blocking:
             if timeout is not None:
                 raise ValueError("timeout must be left out if blocking is False")
             return Patience.of(0)
-        return Patience.of(self.timeout if timeout is None else timeout)
+        return Patience.of(self._timeout if timeout is None else timeout)
 
-    async def timed_out(self) -> AcquireTimeout:
+    async def _timed_out(self) -> AcquireTimeout:
         """Make the error for a lock that was not obtained in time; ask who holds it, for a moment."""
         engine, holders = self._session.engine, list[str]()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOLDERS_SECONDS_MAX):
-                asked = [engine.holders(name) for name in self.names]
+                asked = [engine.holders(name) for name in self._names]
                 found = await asyncio.gather(*asked, return_exceptions=True)
                 parties = [party for each in found if isinstance(each, list) for party in each]
                 holders = list(dict.fromkeys(party.owner for party in parties))
-        waited = f"within {self.timeout:g} s" if self.timeout else "at once"
+        waited = f"within {self._timeout:g} s" if self._timeout else "at once"
         return AcquireTimeout(
             f"lock {self.name!r} was not obtained {waited}: it is held by"
             f" {', '.join(holders) or 'another task or process'}; try again later, or wait longer",
@@ -293,9 +329,9 @@ class Acquirable(ABC, Generic[Kept_co]):
         """Acquire, or raise `AcquireTimeout`: the body never runs without the lock."""
         task = asyncio.current_task()
         assert task is not None, "async with runs in a task"
-        holding = await self.take(task, self.patience())
+        holding = await self._take(task, self._patience())
         if holding is None:
-            raise await self.timed_out()
+            raise await self._timed_out()
         self._begin_body(task, holding)
         return holding
 
@@ -321,9 +357,9 @@ class Acquirable(ABC, Generic[Kept_co]):
         holding = body.holding
         current.leave(holding)
         try:
-            if not holding.give_back_now(task):
-                await holding.give_back(task)
-            elif holding.should_yield():
+            if not holding._give_back_now(task):
+                await holding._give_back(task)
+            elif holding._should_yield():
                 await asyncio.sleep(0)
         except LockLost as loss:
             if gives_way:
@@ -341,7 +377,7 @@ class Lock(Acquirable[Held]):
         name: str,
         *,
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         shared: bool = False,
         reentrant: bool = False,
         on_lost: Callable[[Holding], object] | None = None,
@@ -349,8 +385,8 @@ class Lock(Acquirable[Held]):
         """Prepare to ask; nothing is sent before it is acquired."""
         name = check_name(name)
         super().__init__(session, name, [name], timeout, on_lost)
-        check_ttl(ttl)
-        self._ttl = ttl
+        check_lease(lease)
+        self._lease = lease
         self._shared = shared
         self._reentrant = reentrant
 
@@ -358,7 +394,7 @@ class Lock(Acquirable[Held]):
         """Acquire, or raise `AcquireTimeout`; a lock that is free takes no turn of the event loop."""
         session = self._session
         prompt = session.prompt
-        if prompt is None or self.on_lost is not None:
+        if prompt is None or self._on_lost is not None:
             return await super().__aenter__()
         task = asyncio.current_task()
         assert task is not None, "async with runs in a task"
@@ -367,20 +403,18 @@ class Lock(Acquirable[Held]):
         if (task, self.name) not in session.held:
             held = self._hold_now(prompt, task, AT_ONCE)
         if held is None:
-            held = await self._obtain(task, self.patience(), is_free=False)
+            held = await self._hold(task, self._patience(), is_free=False)
         if held is None:
-            raise await self.timed_out()
+            raise await self._timed_out()
         self._begin_body(task, held)
         return held
 
-    async def obtain(self, owner: Owner, patience: Patience) -> Held | None:
+    async def _obtain(self, owner: Owner, patience: Patience) -> Held | None:
         """Acquire on behalf of an owner; return None if it was not obtained in time."""
         self._session.check()
-        return await self._obtain(owner, patience)
+        return await self._hold(owner, patience)
 
-    async def _obtain(
-        self, owner: Owner, patience: Patience, *, is_free: bool = True
-    ) -> Held | None:
+    async def _hold(self, owner: Owner, patience: Patience, *, is_free: bool = True) -> Held | None:
         """Acquire; one that was not free a moment ago need not be tried before waiting."""
         mine = self._session.held.get((owner, self.name))
         if mine is not None:
@@ -400,15 +434,15 @@ class Lock(Acquirable[Held]):
         if session.engine.waits.victims:
             session.engine.waits.obtained(owner, self.name)
         if session.observers:
-            held.note_begin(session.observers, system.monotonic() - asked_at)
+            held._note_begin(session.observers, system.monotonic() - asked_at)
         return held
 
     @property
-    def is_prompt(self) -> bool:
-        """Whether `take_now` can succeed: the engine needs no event loop, nor does a callback."""
-        return self.on_lost is None and self._session.prompt is not None
+    def _is_prompt(self) -> bool:
+        """Whether `_take_now` can succeed: the engine needs no event loop, nor does a callback."""
+        return self._on_lost is None and self._session.prompt is not None
 
-    def take_now(self, owner: Owner, patience: Patience) -> Held | None:
+    def _take_now(self, owner: Owner, patience: Patience) -> Held | None:
         """Acquire in the thread of the owner, without the event loop, waiting there if necessary.
 
         Return None if it was not obtained in time, and if the event loop is needed for it.
@@ -419,7 +453,7 @@ class Lock(Acquirable[Held]):
             return None
         return self._hold_now(prompt, owner, patience)
 
-    def needs_loop(self, owner: Owner) -> bool:
+    def _needs_loop(self, owner: Owner) -> bool:
         """Return True if an owner that was not granted the lock has to ask in the event loop.
 
         So it is if it holds a lock, since then deadlocks are possible, and if an error is to be raised.
@@ -446,7 +480,7 @@ class Lock(Acquirable[Held]):
             if session.engine.waits.victims:
                 session.engine.waits.obtained(owner, self.name)
             if session.observers:
-                held.note_begin(session.observers, system.monotonic() - asked_at)
+                held._note_begin(session.observers, system.monotonic() - asked_at)
         except (
             BaseException
         ) as error:  # also if the thread is interrupted between any two of these steps
@@ -455,7 +489,7 @@ class Lock(Acquirable[Held]):
             if taken is None:
                 self._note_missed(_outcome(error), asked_at)
             else:
-                taken.note_end(lost=False)
+                taken._note_end(lost=False)
             raise
         return held
 
@@ -467,15 +501,15 @@ class Lock(Acquirable[Held]):
 
     async def release(self) -> None:
         """Release what this task holds; `NotHeld` if it holds nothing of this name."""
-        await self.give_back(asyncio.current_task())
+        await self._give_back(asyncio.current_task())
 
-    async def give_back(self, owner: Owner) -> None:
+    async def _give_back(self, owner: Owner) -> None:
         """Release on behalf of an owner."""
         self._session.check()
         held = self._session.held.get((owner, self.name))
         if held is None:
             raise NotHeld(f"lock {self.name!r} is not held by {owner!r}")
-        await held.give_back(owner)
+        await held._give_back(owner)
 
     def _enter_again(self, mine: Held) -> Held:
         if not self._reentrant:
@@ -489,7 +523,7 @@ class Lock(Acquirable[Held]):
                 " asking for it alone, since two holders upgrading at the same time would"
                 " deadlock"
             )
-        mine.enter_again()
+        mine._enter_again()
         return mine
 
     async def _claim(self, owner: Owner, patience: Patience, *, is_free: bool) -> Claim | None:
@@ -499,7 +533,11 @@ class Lock(Acquirable[Held]):
                 claim = prompt.join(self.name, owner=owner, shared=self._shared)
             else:
                 claim = self._session.engine.place(
-                    self.name, owner=owner, shared=self._shared, ttl=self._ttl, wait=patience.wait
+                    self.name,
+                    owner=owner,
+                    shared=self._shared,
+                    lease=self._lease,
+                    wait=patience.wait,
                 )
             if claim.token is not None:
                 return claim

@@ -13,6 +13,12 @@ from coterie.errors import UsageError
 
 PLAIN = frozenset(string.ascii_letters + string.digits + "._/-")
 BYTES_MAX = 255
+PERMITS_MAX = 100_000  # of a semaphore
+
+
+def permit_name(semaphore: str, number: int) -> str:
+    """Return the name of the lock that is one permit of a semaphore; the first has number 1."""
+    return f"{semaphore}/permit-{number}"
 
 
 def check_name(name: str, bytes_max: int = BYTES_MAX) -> str:

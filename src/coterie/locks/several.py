@@ -38,7 +38,7 @@ class LockAll(Acquirable[HeldAll]):
         super().__init__(session, _joined(parts), _distinct(parts), timeout, on_lost)
         self._parts = parts
 
-    async def obtain(self, owner: Owner, patience: Patience) -> HeldAll | None:
+    async def _obtain(self, owner: Owner, patience: Patience) -> HeldAll | None:
         """Take one after the other; give all back if one is not obtained in time.
 
         If one is lost while others are waited for, they were never held together: begin again at
@@ -62,10 +62,10 @@ class LockAll(Acquirable[HeldAll]):
         complete = False
         try:
             for part in sorted(self._parts, key=lambda part: part.name):
-                holding = await part.take(owner, patience)
+                holding = await part._take(owner, patience)
                 if holding is None:
                     return None
-                holding.lost.call(partial(wake, spoilt))
+                holding.lost._call(partial(wake, spoilt))
                 taken[part.name] = holding
             complete = True
         finally:
@@ -89,26 +89,32 @@ class LockAny(Acquirable[Part]):
         super().__init__(session, _joined(parts), _distinct(parts), timeout, on_lost)
         self._parts = parts
 
-    async def obtain(self, owner: Owner, patience: Patience) -> Part | None:
+    async def _obtain(self, owner: Owner, patience: Patience) -> Part | None:
         """Take the first that is free; if none is, wait for all of them and take one."""
-        return await obtain_any(self._session, self._parts, owner, patience)
+        granted = await try_any(self._parts, owner)
+        if granted is not None or not patience.wait:
+            return granted
+        return await wait_any(self._session, self._parts, owner, patience)
 
 
-async def obtain_any(
+async def try_any(parts: Sequence[Acquirable[Part]], owner: Owner) -> Part | None:
+    """Take the first that is free, if one is."""
+    for part in parts:
+        holding = await part._take(owner, AT_ONCE)
+        if holding is not None:
+            return holding
+    return None
+
+
+async def wait_any(
     session: Session, parts: Sequence[Acquirable[Part]], owner: Owner, patience: Patience
 ) -> Part | None:
-    """Take the first that is free; if none is, ask for all of them and keep the first granted.
+    """Ask for all of them and keep the first granted.
 
     The owner stands in every queue. Two grants at the same moment are possible: the later one is
     given back at once, so a try of another task may fail for that moment. If the one that is
     kept is lost before the others are withdrawn, it is as if it had not been granted.
     """
-    for part in parts:
-        holding = await part.take(owner, AT_ONCE)
-        if holding is not None:
-            return holding
-    if not patience.wait:
-        return None
     with session.engine.waits.side_by_side(owner, len(parts)):
         while (granted := await _obtain_first(parts, owner, patience)) is not None:
             if granted.valid:
@@ -120,7 +126,7 @@ async def obtain_any(
 async def _obtain_first(
     parts: Sequence[Acquirable[Part]], owner: Owner, patience: Patience
 ) -> Part | None:
-    attempts = [asyncio.ensure_future(part.take(owner, patience)) for part in parts]
+    attempts = [asyncio.ensure_future(part._take(owner, patience)) for part in parts]
     winner: asyncio.Future[Part | None] | None = None
     try:
         winner = await _first(attempts)
@@ -167,7 +173,7 @@ def _joined(parts: Sequence[Acquirable[Any]]) -> str:
 
 
 def _distinct(parts: Sequence[Acquirable[Any]]) -> list[str]:
-    names = [name for part in parts for name in part.names]
+    names = [name for part in parts for name in part._names]
     if not names:
         raise UsageError("name at least one lock")
     for name in names:

@@ -12,6 +12,17 @@ the end of the `with`.
 
 from coterie.sync.coordinator import Coordinator, connect
 from coterie.sync.held import Held, HeldAll, Holding
-from coterie.sync.lock import Acquirable, Lock
+from coterie.sync.lock import Acquirable, Lock, LockAll, LockAny, Semaphore
 
-__all__ = ["Acquirable", "Coordinator", "Held", "HeldAll", "Holding", "Lock", "connect"]
+__all__ = [
+    "Acquirable",
+    "Coordinator",
+    "Held",
+    "HeldAll",
+    "Holding",
+    "Lock",
+    "LockAll",
+    "LockAny",
+    "Semaphore",
+    "connect",
+]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from coterie import locks
 from coterie.errors import MisuseError
+from coterie.locks.url import without_password
 from coterie.sync.held import wrap
-from coterie.sync.lock import Acquirable, Lock, inner_of
+from coterie.sync.lock import Acquirable, Lock, LockAll, LockAny, Semaphore
 from coterie.sync.loop import Loop
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from coterie.locks import Party
-    from coterie.sync.held import Held, HeldAll, Holding
+    from coterie.sync.held import Held, Holding
     from coterie.telemetry.observer import Observer
 
 
@@ -31,6 +32,8 @@ def connect(
 
 class Coordinator:
     """Locks, leaders and semaphores for threads; use it in `with`."""
+
+    url: str  # where the locks come from
 
     def __init__(self, inner: locks.Coordinator) -> None:
         """Prepare; the thread is started when it is opened."""
@@ -46,7 +49,7 @@ class Coordinator:
     def open(self) -> None:
         """Start the thread and get ready; `with` does this."""
         if self._started is not None:
-            raise MisuseError(f"the coordinator {self.url} is open already")
+            raise MisuseError(f"the coordinator {without_password(self.url)} is open already")
         self._started = loop = Loop()
         try:
             loop.run(self._inner.open)
@@ -87,7 +90,7 @@ class Coordinator:
         name: str,
         *,
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         shared: bool = False,
         reentrant: bool = False,
         on_lost: Callable[[Holding], object] | None = None,
@@ -96,7 +99,7 @@ class Coordinator:
         inner = self._inner.lock(
             name,
             timeout=timeout,
-            ttl=ttl,
+            lease=lease,
             shared=shared,
             reentrant=reentrant,
             on_lost=self._passing_to(on_lost),
@@ -107,27 +110,45 @@ class Coordinator:
         self,
         *parts: str | Acquirable[Any],
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
-    ) -> Acquirable[HeldAll]:
+    ) -> LockAll:
         """Make a lock of several, by name or made here, that takes every one or none."""
         inner = self._inner.lock_all(
-            *_inner(parts), timeout=timeout, ttl=ttl, on_lost=self._passing_to(on_lost)
+            *_inner(parts), timeout=timeout, lease=lease, on_lost=self._passing_to(on_lost)
         )
-        return Acquirable(self._running, inner)
+        return LockAll(self._running, inner)
+
+    @overload
+    def lock_any(
+        self,
+        *parts: str,
+        timeout: float | None = None,
+        lease: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> LockAny[Held]: ...
+
+    @overload
+    def lock_any(
+        self,
+        *parts: str | Acquirable[Any],
+        timeout: float | None = None,
+        lease: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> LockAny[Any]: ...
 
     def lock_any(
         self,
         *parts: str | Acquirable[Any],
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
-    ) -> Acquirable[Any]:
+    ) -> LockAny[Any]:
         """Make a lock of several that takes the first to be had; `held.name` says which."""
         inner = self._inner.lock_any(
-            *_inner(parts), timeout=timeout, ttl=ttl, on_lost=self._passing_to(on_lost)
+            *_inner(parts), timeout=timeout, lease=lease, on_lost=self._passing_to(on_lost)
         )
-        return Acquirable(self._running, inner)
+        return LockAny(self._running, inner)
 
     def semaphore(
         self,
@@ -135,25 +156,25 @@ class Coordinator:
         permits: int,
         *,
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
-    ) -> Acquirable[Held]:
+    ) -> Semaphore:
         """Make a semaphore: at most `permits` hold it at a time, each with a slot of its own."""
         inner = self._inner.semaphore(
-            name, permits, timeout=timeout, ttl=ttl, on_lost=self._passing_to(on_lost)
+            name, permits, timeout=timeout, lease=lease, on_lost=self._passing_to(on_lost)
         )
-        return Acquirable(self._running, inner)
+        return Semaphore(self._running, inner)
 
     def elect(
         self,
         name: str,
         *,
         timeout: float | None = None,
-        ttl: float | None = None,
+        lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Lock:
         """Stand for election: `with` waits to lead, and leads while its body runs."""
-        return self.lock(name, timeout=timeout, ttl=ttl, on_lost=on_lost)
+        return self.lock(name, timeout=timeout, lease=lease, on_lost=on_lost)
 
     def observe(self, name: str) -> Iterator[Party | None]:
         """Follow the leader: the present one first, then each change; None while there is none."""
@@ -170,15 +191,18 @@ class Coordinator:
                 self._running().run(changes.aclose)
 
     def locked(self, name: str) -> bool:
-        """Return True if a task or thread of any process holds the lock."""
+        """Return True if a task or thread of any process holds the lock.
+
+        A semaphore made here is locked when all of its permits are held.
+        """
         return self._running().run(lambda: self._inner.locked(name))
 
     def holders(self, name: str) -> list[Party]:
-        """List the holders of the lock."""
+        """List the holders of the lock; of a semaphore made here, the holders of its permits."""
         return self._running().run(lambda: self._inner.holders(name))
 
     def waiters(self, name: str) -> list[Party]:
-        """List the tasks that wait for the lock, the next first."""
+        """List the tasks that wait for the lock, the next first; of a semaphore made here, for a permit."""
         return self._running().run(lambda: self._inner.waiters(name))
 
     def _passing_to(
@@ -191,10 +215,10 @@ class Coordinator:
     def _running(self) -> Loop:
         if self._started is None:
             raise MisuseError(
-                f"the coordinator {self.url} is not open; use `with coterie.sync.connect(...)`"
+                f"the coordinator {without_password(self.url)} is not open; use `with coterie.sync.connect(...)`"
             )
         return self._started
 
 
 def _inner(parts: tuple[str | Acquirable[Any], ...]) -> list[str | locks.Acquirable[Any]]:
-    return [part if isinstance(part, str) else inner_of(part) for part in parts]
+    return [part if isinstance(part, str) else part._inner for part in parts]

@@ -34,12 +34,14 @@ class LossEvent:
 def watched(inner: locks.Holding) -> LossEvent:
     """Return an event that is set when this is lost; in the thread of the loop."""
     event = threading.Event()
-    inner.lost.call(event.set)
+    inner.lost._call(event.set)
     return LossEvent(event)
 
 
 class Holding:
     """One lock or several, held together by one thread."""
+
+    name: str  # of the lock; of several, joined by commas
 
     def __init__(self, loop: Loop, inner: locks.Holding, lost: LossEvent | None = None) -> None:
         """Stand for what is held; without an event, nothing watches over it before `lost`."""
@@ -94,9 +96,9 @@ class Holding:
         """Give it back; `NotHeld` in another thread, `LockLost` if it was lost before."""
         owner = threading.current_thread()
         held = self._inner
-        if self._lost is None and isinstance(held, locks.Held) and held.give_back_now(owner):
+        if self._lost is None and isinstance(held, locks.Held) and held._give_back_now(owner):
             return
-        self._loop.run(lambda: self._inner.give_back(owner))
+        self._loop.run(lambda: self._inner._give_back(owner))
 
     async def _ensure(self) -> None:
         self._inner.ensure()
@@ -109,7 +111,7 @@ class Held(Holding):
 
     @property
     def token(self) -> int:
-        """The fencing token."""
+        """The fencing token: each that takes the lock later has a larger one."""
         return self._inner.token
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from coterie.errors import LockLost, NotHeld, UsageError
 from coterie.locks import current
 from coterie.locks.lock import FOREVER
-from coterie.sync.held import Held, Holding, wrap
+from coterie.sync.held import Held, HeldAll, Holding, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,11 +28,9 @@ Result = TypeVar("Result")
 class Acquirable(Generic[Kept_co]):
     """Something that can be held; each thread has its own part in it."""
 
-    def __init__(
-        self,
-        running: Callable[[], Loop],
-        inner: locks.Acquirable[Any],
-    ) -> None:
+    name: str  # of the lock; of several, joined by commas
+
+    def __init__(self, running: Callable[[], Loop], inner: locks.Acquirable[Any]) -> None:
         """Stand for an object of the event loop, which may be started later; `running` finds it."""
         self.name = inner.name
         self._inner = inner
@@ -49,14 +47,14 @@ class Acquirable(Generic[Kept_co]):
         `timeout` is how many seconds to wait, by default what the lock was made with; None is
         forever and 0 is one try, which `blocking=False` says as well.
         """
-        return self._take(threading.current_thread(), self._inner.patience(blocking, timeout))
+        return self._take(threading.current_thread(), self._inner._patience(blocking, timeout))
 
     def __enter__(self) -> Kept_co:
         """Acquire, or raise `AcquireTimeout`: the body never runs without the lock."""
         owner, inner = threading.current_thread(), self._inner
-        held = self._take(owner, FOREVER if inner.timeout is None else inner.patience())
+        held = self._take(owner, FOREVER if inner._timeout is None else inner._patience())
         if held is None:
-            raise self._running().run(inner.timed_out)
+            raise self._running().run(inner._timed_out)
         self._entered.setdefault(owner, []).append(held)
         current.enter(held)
         return held
@@ -102,12 +100,12 @@ class Acquirable(Generic[Kept_co]):
         loop = self._running()
 
         async def take() -> tuple[locks.Holding, Holding] | None:
-            inner = await self._inner.take(owner, patience)
+            inner = await self._inner._take(owner, patience)
             return None if inner is None else (inner, wrap(loop, inner))
 
         async def undo(taken: tuple[locks.Holding, Holding] | None) -> None:
             if taken is not None:
-                await taken[0].give_back(owner)
+                await taken[0]._give_back(owner)
 
         taken = loop.run(take, undo)
         # The kind that is held follows from the kind that is asked for.
@@ -122,7 +120,7 @@ class Lock(Acquirable[Held]):
     def __init__(self, running: Callable[[], Loop], inner: locks.Lock) -> None:
         """Stand for a lock; one whose engine needs no event loop is taken in the caller's thread."""
         super().__init__(running, inner)
-        self._prompt = inner if inner.is_prompt else None
+        self._prompt = inner if inner._is_prompt else None
 
     def _take(self, owner: threading.Thread, patience: Patience) -> Held | None:
         """Acquire, waiting if necessary: in this thread if that is possible, else in the event loop."""
@@ -130,22 +128,29 @@ class Lock(Acquirable[Held]):
         if prompt is not None:
             loop = self._running()
             loop.check()
-            held = prompt.take_now(owner, patience)
+            held = prompt._take_now(owner, patience)
             if held is not None:
                 return Held(loop, held)
-            if not prompt.needs_loop(owner):
+            if not prompt._needs_loop(owner):
                 return None
         return super()._take(owner, patience)
 
     def release(self) -> None:
         """Release what this thread holds; `NotHeld` if it holds nothing of this name."""
         owner = threading.current_thread()
-        self._running().run(lambda: self._inner.give_back(owner))
+        self._running().run(lambda: self._inner._give_back(owner))
 
 
-def inner_of(part: Acquirable[Any]) -> locks.Acquirable[Any]:
-    """Return what an object of this face stands for, to be combined with others."""
-    return part._inner  # noqa: SLF001 - of this module, and no business of a program
+class LockAll(Acquirable[HeldAll]):
+    """Takes every one, in the order of their names, so that two of its kind never cross."""
+
+
+class LockAny(Acquirable[Kept_co]):
+    """Takes the first that is granted; `held.name` says which."""
+
+
+class Semaphore(Acquirable[Held]):
+    """Lets in as many holders as it has permits; a thread that acquires twice takes two."""
 
 
 def _makes_generators(function: Callable[..., object]) -> bool:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from coterie.cluster.join import join
 from coterie.cluster.membership.config import convert
-from coterie.cluster.membership.ports import free_ports
+from coterie.cluster.node import Node
 from coterie.errors import MisuseError, UsageError
 from coterie.sync.loop import Loop
+from coterie.testing.nodes import local_document, node_names, url_of
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-    from coterie.locks import Coordinator
 
 LEASE_SECONDS = 2.0  # short, so that a test of a lost lock does not take long
 
@@ -28,16 +26,10 @@ class LocalCluster:
         """Choose ports; nothing is started yet."""
         if nodes < 1:
             raise UsageError(f"a cluster needs at least 1 node, got {nodes}")
-        ports = dict(zip(_names(nodes), free_ports(nodes), strict=True))
-        self.url = "coterie://" + ",".join(f"127.0.0.1:{port}" for port in ports.values())
-        self._config = convert(
-            {
-                "lease": lease,
-                "nodes": {name: {"address": f"127.0.0.1:{port}"} for name, port in ports.items()},
-            }
-        )
-        self._names = tuple(ports)
-        self._running: dict[str, Coordinator] = {}
+        self._names = tuple(node_names(nodes))
+        self._config = convert(local_document(self._names, lease=lease))
+        self.url = url_of(self._config)
+        self._running: dict[str, Node] = {}
         self._loop: Loop | None = None
 
     def __repr__(self) -> str:
@@ -76,7 +68,7 @@ class LocalCluster:
         self._check(name)
         node = self._running.pop(name, None)
         if node is not None:
-            self._present().run(node.close)
+            self._present().run(node.stop)
 
     def start(self, name: str) -> None:
         """Start a node again; it votes after one lease, since it does not know what it promised."""
@@ -85,8 +77,8 @@ class LocalCluster:
             self._start(name, new_cluster=False)
 
     def _start(self, name: str, *, new_cluster: bool) -> None:
-        node = join(self._config, node=name, new_cluster=new_cluster)
-        self._present().run(node.open)
+        node = Node(self._config, name, new_cluster=new_cluster)
+        self._present().run(node.start)
         self._running[name] = node
 
     def _end(self) -> None:
@@ -106,7 +98,3 @@ class LocalCluster:
     def _check(self, name: str) -> None:
         if name not in self._names:
             raise UsageError(f"no node {name!r}; choose from: {', '.join(self._names)}")
-
-
-def _names(count: int) -> list[str]:
-    return [f"n{number}" for number in range(1, count + 1)]

@@ -25,7 +25,7 @@ MODULES = (
 
 
 @dataclass(frozen=True)
-class Variant:
+class SchemeVariant:
     """One way to run a scheme."""
 
     name: str
@@ -40,13 +40,13 @@ class Scheme:
     name: str
     title: str  # in a few words
     source: str  # where it was published
-    variants: tuple[Variant, ...]  # the first is the default
+    variants: tuple[SchemeVariant, ...]  # the first is the default
     refuses: str  # what a transaction may be refused for; empty: never
     waits: str  # what a request may wait for
     order: str  # in which serial order transactions take effect
     keeps_age: bool = False  # a further attempt keeps its place among the others
 
-    def variant(self, name: str | None = None) -> Variant:
+    def variant(self, name: str | None = None) -> SchemeVariant:
         """Choose a variant, or the default."""
         for variant in self.variants:
             if name in (None, variant.name):

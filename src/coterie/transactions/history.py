@@ -37,7 +37,7 @@ OPERATIONS = ("begin", "read", "write", "append", "commit", "abort")
 WRITES = ("write", "append")
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+class HistoryEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of a history."""
 
     transaction: Name
@@ -48,7 +48,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     session: Name | None = None  # whose transactions follow each other
 
 
-class Access(NamedTuple):
+class HistoryAccess(NamedTuple):
     """A read, a write or an append."""
 
     line: int
@@ -58,7 +58,7 @@ class Access(NamedTuple):
     version: Version | None
 
 
-class Outcome(Enum):
+class TransactionOutcome(Enum):
     """How a transaction ended, as far as the history tells."""
 
     COMMITTED = "committed"
@@ -67,15 +67,15 @@ class Outcome(Enum):
 
 
 @dataclass(slots=True)
-class Transaction:
+class HistoryTransaction:
     """The reads and writes of one transaction, in its order."""
 
     name: Name
     first: int  # line of its first event
     last: int  # line of its last event, its end if it has ended
-    outcome: Outcome = Outcome.UNKNOWN
+    outcome: TransactionOutcome = TransactionOutcome.UNKNOWN
     session: Name | None = None
-    accesses: list[Access] = field(default_factory=list)
+    accesses: list[HistoryAccess] = field(default_factory=list)
 
 
 class History:
@@ -83,17 +83,17 @@ class History:
 
     def __init__(self) -> None:
         """Start empty."""
-        self.transactions: dict[Name, Transaction] = {}
+        self.transactions: dict[Name, HistoryTransaction] = {}
         self._lines = 0
 
-    def add(self, event: Event, line: int | None = None) -> None:
+    def add(self, event: HistoryEvent, line: int | None = None) -> None:
         """Append an event; without a line given, it stands on the next."""
         line = self._lines = self._lines + 1 if line is None else line
         transaction = self.transactions.get(event.transaction)
         if transaction is None:
-            transaction = Transaction(event.transaction, line, line)
+            transaction = HistoryTransaction(event.transaction, line, line)
             self.transactions[event.transaction] = transaction
-        elif transaction.outcome is not Outcome.UNKNOWN:
+        elif transaction.outcome is not TransactionOutcome.UNKNOWN:
             outcome = transaction.outcome.value
             raise UsageError(
                 f"line {line}: {event.transaction} has {outcome} on line {transaction.last}"
@@ -111,15 +111,15 @@ class History:
             case "read" | "write" | "append":
                 transaction.accesses.append(_access(event, line))
             case "commit":
-                transaction.outcome = Outcome.COMMITTED
+                transaction.outcome = TransactionOutcome.COMMITTED
             case "abort":
-                transaction.outcome = Outcome.ABORTED
+                transaction.outcome = TransactionOutcome.ABORTED
             case _:
                 choices = ", ".join(OPERATIONS)
                 raise UsageError(f"line {line}: op must be one of {choices}, got {event.op!r}")
 
 
-def _join(transaction: Transaction, session: Name, line: int) -> None:
+def _join(transaction: HistoryTransaction, session: Name, line: int) -> None:
     if transaction.session not in (None, session):
         raise UsageError(
             f"line {line}: {transaction.name} is of session {transaction.session}, not of {session}"
@@ -127,7 +127,7 @@ def _join(transaction: Transaction, session: Name, line: int) -> None:
     transaction.session = session
 
 
-def _access(event: Event, line: int) -> Access:
+def _access(event: HistoryEvent, line: int) -> HistoryAccess:
     if event.key is None:
         raise UsageError(f"line {line}: a {event.op} needs a key")
     if event.value is msgspec.UNSET:
@@ -141,13 +141,13 @@ def _access(event: Event, line: int) -> Access:
         raise UsageError(
             f"line {line}: an append states no version; the lists that are read show the order"
         )
-    return Access(line, event.op, event.key, event.value, event.version)
+    return HistoryAccess(line, event.op, event.key, event.value, event.version)
 
 
 def parse_history(content: bytes) -> History:
     """Read JSON lines; raise `UsageError` with the line if one is wrong."""
     history = History()
-    decode = msgspec.json.Decoder(Event).decode
+    decode = msgspec.json.Decoder(HistoryEvent).decode
     for line, text in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if not text.strip():
             continue

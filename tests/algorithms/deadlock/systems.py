@@ -13,10 +13,10 @@ from coterie.algorithms.deadlock.detectors.party import (
     DiffusingParty,
     Party,
     ReportingParty,
-    Step,
+    ScriptStep,
     SurveyParty,
 )
-from coterie.algorithms.deadlock.detectors.survey import Survey
+from coterie.algorithms.deadlock.detectors.survey import SurveyDetector
 from coterie.algorithms.deadlock.detectors.trial import Deadlocked
 from coterie.algorithms.deadlock.detectors.waits import Wait, WaitId, graph_of
 from coterie.lab.simulate import Exponential, Network, Simulation, Workload
@@ -51,19 +51,19 @@ def random_condition(model: str, size: int, me: int, random: Random) -> Conditio
     return some_of(random.randint(1, place + 2), *names[:place], group, inner)
 
 
-def random_scripts(model: str, size: int, random: Random) -> list[tuple[Step, ...]]:
+def random_scripts(model: str, size: int, random: Random) -> list[tuple[ScriptStep, ...]]:
     """Draw what each process does: a few waits, at random times."""
     pause = random.choice((0.5, 2.0, 5.0))
     return [
         tuple(
-            Step(random.uniform(0.0, pause), random_condition(model, size, me, random))
+            ScriptStep(random.uniform(0.0, pause), random_condition(model, size, me, random))
             for _ in range(random.randint(0, 4))
         )
         for me in range(1, size + 1)
     ]
 
 
-def build(detector: str, scripts: Sequence[tuple[Step, ...]]) -> list[Process[Any]]:
+def build(detector: str, scripts: Sequence[tuple[ScriptStep, ...]]) -> list[Process[Any]]:
     """Make a party for each script, and the controllers that the detector needs."""
     size = len(scripts)
     people = list(enumerate(scripts, 1))
@@ -71,7 +71,9 @@ def build(detector: str, scripts: Sequence[tuple[Step, ...]]) -> list[Process[An
         case "diffusing":
             return [DiffusingParty(me, Diffusing(me), script, born=me % 7) for me, script in people]
         case "survey":
-            return [SurveyParty(me, Survey(me), script, born=me % 7) for me, script in people]
+            return [
+                SurveyParty(me, SurveyDetector(me), script, born=me % 7) for me, script in people
+            ]
         case "central":
             return [
                 *(
@@ -84,7 +86,7 @@ def build(detector: str, scripts: Sequence[tuple[Step, ...]]) -> list[Process[An
             return _tree(people, size)
 
 
-def _tree(people: list[tuple[int, tuple[Step, ...]]], size: int) -> list[Process[Any]]:
+def _tree(people: list[tuple[int, tuple[ScriptStep, ...]]], size: int) -> list[Process[Any]]:
     """Give each four neighbours a controller, and all of these a root, the last process."""
     leaves = (size + 3) // 4
     root = size + leaves + 1

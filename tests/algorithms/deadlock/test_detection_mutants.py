@@ -13,7 +13,7 @@ from coterie.algorithms.deadlock.detectors.central import learn, settle
 from coterie.algorithms.deadlock.detectors.detector import Detector
 from coterie.algorithms.deadlock.detectors.diffusing import Diffusing
 from coterie.algorithms.deadlock.detectors.hierarchical import Controller, undecided_waits
-from coterie.algorithms.deadlock.detectors.party import Step
+from coterie.algorithms.deadlock.detectors.party import ScriptStep
 from coterie.algorithms.deadlock.detectors.waits import graph_of
 from tests.algorithms.deadlock import systems
 from tests.harness import broken_class
@@ -106,7 +106,7 @@ def dense(seed: int) -> list[tuple[Any, ...]]:
     size = random.choice((3, 4, 5, 6, 8))
     return [
         tuple(
-            Step(pause, systems.random_condition(model, size, me, random))
+            ScriptStep(pause, systems.random_condition(model, size, me, random))
             for pause in random.choices((0.1, 0.5, 3.0), k=random.randint(2, 5))
         )
         for me in range(1, size + 1)
@@ -119,7 +119,7 @@ def shared(seed: int) -> list[tuple[Any, ...]]:
     If 2 is aborted for the first, 3 must not be for the second.
     """
     waits = ((0.0, all_of(2)), (0.0, all_of(3, 1)), (0.5 + seed % 16 / 8, all_of(2)))
-    return [(Step(after, condition),) for after, condition in waits]
+    return [(ScriptStep(after, condition),) for after, condition in waits]
 
 
 SHARED_SEED = (

@@ -18,7 +18,7 @@ from coterie.algorithms.deadlock.detectors.trial import (
     Settled,
 )
 from coterie.algorithms.deadlock.detectors.waits import (
-    Member,
+    StuckProcess,
     Wait,
     WaitId,
     choose_victim,
@@ -183,7 +183,7 @@ def test_a_pledge_postpones_ones_own_trial_until_released() -> None:
     member = Bench(2)
     member.begin(all_of(1))
     member.receive(3, Confirm(1))
-    own = (Member(1, Wait(1, all_of(2))), Member(2, Wait(1, all_of(1), born=2)))
+    own = (StuckProcess(1, Wait(1, all_of(2))), StuckProcess(2, Wait(1, all_of(1), born=2)))
     assert member.receive(1, Accuse(1, own)) == []
     assert member.receive(3, Release()) == [(1, Confirm(1))]
 
@@ -193,7 +193,7 @@ def test_pledges_are_counted_because_a_question_can_overtake_a_release() -> None
     member.begin(all_of(1))
     member.receive(3, Confirm(1))
     member.receive(3, Confirm(1))
-    own = (Member(1, Wait(1, all_of(2))), Member(2, Wait(1, all_of(1), born=2)))
+    own = (StuckProcess(1, Wait(1, all_of(2))), StuckProcess(2, Wait(1, all_of(1), born=2)))
     member.receive(1, Accuse(1, own))
     assert member.receive(3, Release()) == []
     assert member.receive(3, Release()) == [(1, Confirm(1))]
@@ -202,7 +202,7 @@ def test_pledges_are_counted_because_a_question_can_overtake_a_release() -> None
 def test_one_on_trial_answers_others_when_its_fate_is_known() -> None:
     member = Bench(2)
     member.begin(all_of(1))
-    own = (Member(1, Wait(1, all_of(2))), Member(2, Wait(1, all_of(1), born=2)))
+    own = (StuckProcess(1, Wait(1, all_of(2))), StuckProcess(2, Wait(1, all_of(1), born=2)))
     member.receive(1, Accuse(1, own))
     assert member.receive(3, Confirm(1)) == []
     assert (3, Denied()) in member.receive(1, Confirmed())
@@ -211,7 +211,7 @@ def test_one_on_trial_answers_others_when_its_fate_is_known() -> None:
 def test_one_acquitted_answers_that_it_still_waits() -> None:
     member = Bench(2)
     member.begin(all_of(1))
-    own = (Member(1, Wait(1, all_of(2))), Member(2, Wait(1, all_of(1), born=2)))
+    own = (StuckProcess(1, Wait(1, all_of(2))), StuckProcess(2, Wait(1, all_of(1), born=2)))
     member.receive(1, Accuse(1, own))
     member.receive(3, Confirm(1))
     assert (3, Confirmed()) in member.receive(1, Denied())
@@ -220,7 +220,7 @@ def test_one_acquitted_answers_that_it_still_waits() -> None:
 def test_one_whose_wait_ends_during_its_trial_lets_nobody_wait_for_its_answer() -> None:
     member = Bench(2)
     member.begin(all_of(1))
-    own = (Member(1, Wait(1, all_of(2))), Member(2, Wait(1, all_of(1), born=2)))
+    own = (StuckProcess(1, Wait(1, all_of(2))), StuckProcess(2, Wait(1, all_of(1), born=2)))
     member.receive(1, Accuse(1, own))
     member.receive(3, Confirm(1))
     assert member.end() == [(3, Denied())]
@@ -229,7 +229,7 @@ def test_one_whose_wait_ends_during_its_trial_lets_nobody_wait_for_its_answer() 
 def test_a_process_that_waits_for_itself_needs_no_witness() -> None:
     alone = Bench(1)
     alone.begin(all_of(1))
-    members = (Member(1, Wait(1, all_of(1), born=1)),)
+    members = (StuckProcess(1, Wait(1, all_of(1), born=1)),)
     out: Outbox[Any] = Outbox(1)
     alone.detector.receive(1, Accuse(1, members), out)
     assert out.events == [Deadlocked(members)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.algorithms.deadlock.condition import Condition, all_of, any_of, some_of
-from coterie.algorithms.deadlock.detectors.survey import Detection, Hop, Survey, groups
+from coterie.algorithms.deadlock.detectors.survey import Detection, Hop, SurveyDetector, groups
 from coterie.algorithms.deadlock.detectors.waits import Wait
 from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.errors import ConfigError
@@ -17,13 +17,13 @@ from tests.algorithms.deadlock.frozen import and_or_graphs, detect, plain_graphs
 from tests.algorithms.deadlock.systems import build, left_waiting, random_scripts, run
 
 
-def waiting(me: int, condition: Condition[int]) -> Survey:
-    survey = Survey(me)
+def waiting(me: int, condition: Condition[int]) -> SurveyDetector:
+    survey = SurveyDetector(me)
     survey.begin(condition, Outbox(me), born=me)
     return survey
 
 
-def sent(survey: Survey, message: Detection) -> list[tuple[int, tuple[int, ...]]]:
+def sent(survey: SurveyDetector, message: Detection) -> list[tuple[int, tuple[int, ...]]]:
     """Deliver, and give the receivers with the processes on the path."""
     out: Outbox[Any] = Outbox(survey.me)
     survey.receive(0, message, out)
@@ -47,7 +47,7 @@ def test_rule_1_an_and_edge_carries_one_name_and_an_or_edge_the_whole_group() ->
 
 
 def test_rule_2_one_who_runs_drops_the_message() -> None:
-    assert sent(Survey(2), Detection((hop(1, (2,), 2),))) == []
+    assert sent(SurveyDetector(2), Detection((hop(1, (2,), 2),))) == []
 
 
 def test_rule_2_one_who_waits_sends_it_on_along_all_its_edges() -> None:
@@ -67,9 +67,9 @@ def test_rule_b_an_or_edge_is_not_passed_twice() -> None:
 
 
 def test_rule_3_messages_are_kept_until_they_hold_a_knot() -> None:
-    outcome = detect(Survey, {1: any_of(2, 3), 2: all_of(1), 3: all_of(1)}, [1])
+    outcome = detect(SurveyDetector, {1: any_of(2, 3), 2: all_of(1), 3: all_of(1)}, [1])
     assert outcome.suspicions == [(1, 3, frozenset({1, 2, 3}))]
-    assert detect(Survey, {1: any_of(2, 3), 2: all_of(1)}, [1]).suspicions == []
+    assert detect(SurveyDetector, {1: any_of(2, 3), 2: all_of(1)}, [1]).suspicions == []
 
 
 def test_rule_3_what_comes_back_after_the_wait_is_dropped() -> None:
@@ -96,7 +96,7 @@ def test_on_three_processes_somebody_finds_every_deadlock_and_nobody_a_false_one
     for waits in and_or_graphs(3):
         if waits:
             graph = Graph(waits)
-            suspicions = detect(Survey, waits).suspicions
+            suspicions = detect(SurveyDetector, waits).suspicions
             assert bool(suspicions) == bool(graph.deadlocked())
             assert all(len(graph.stuck(core)) == len(core) for _, _, core in suspicions)
 
@@ -105,14 +105,14 @@ def test_on_three_processes_somebody_finds_every_deadlock_and_nobody_a_false_one
 def test_and_alone_and_or_alone_are_detected(alternatives: bool) -> None:
     for waits in plain_graphs(3, alternatives=alternatives):
         if waits:
-            assert bool(detect(Survey, waits).suspicions) == bool(Graph(waits).deadlocked())
+            assert bool(detect(SurveyDetector, waits).suspicions) == bool(Graph(waits).deadlocked())
 
 
 def test_the_graph_that_separates_it_from_the_oracle() -> None:
     """All four are deadlocked, and no initiator ever learns of it: rule a drops what it needs."""
     waits = {1: all_of(4), 2: all_of(3), 3: any_of(2, 4), 4: any_of(1, 3)}
     assert Graph(waits).deadlocked() == (1, 2, 3, 4)
-    assert detect(Survey, waits).suspicions == []
+    assert detect(SurveyDetector, waits).suspicions == []
 
 
 @pytest.mark.slow

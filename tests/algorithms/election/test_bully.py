@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coterie.algorithms.election.bully import AsTold, Bully, Coordinator, Election, Ok
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import ProtocolError
 from coterie.lab.explore import check
 from coterie.lab.scenario import perform
@@ -157,7 +157,7 @@ def test_on_links_that_keep_the_order_too() -> None:
 
 
 def test_as_told_a_loser_waits_for_ever_after_a_second_crash() -> None:
-    entry = algorithm("bully")
+    entry = find("bully")
     flaw = entry.variant("as-told").flaw
     assert flaw is not None
     for crashes in range(flaw.crashes + 1):
@@ -188,7 +188,7 @@ def test_the_example_of_the_lectures_takes_15_messages() -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 7, 13])
 def test_whoever_notices_those_above_it_run_an_election_each(size: int) -> None:
-    entry = algorithm("bully")
+    entry = find("bully")
     for noticer in range(1, size):
         messages = election_messages(entry, entry.setup(size), [noticer])
         assert messages == (size - noticer) ** 2 + size - 1
@@ -196,7 +196,7 @@ def test_whoever_notices_those_above_it_run_an_election_each(size: int) -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 7, 13])
 def test_the_higher_the_one_who_notices_the_cheaper(size: int) -> None:
-    comparison = compare_election(algorithm("bully"), algorithm("bully").setup(size))
+    comparison = compare_election(find("bully"), find("bully").setup(size))
     assert comparison.agrees
     assert comparison.best.measured == size
     assert comparison.worst.measured == comparison.together.measured == size * (size - 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coterie.algorithms.election.ring import ELECTIONS_MAX, AsTold, Coordinator, Election, Ring
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.clocks import Stamp
 from coterie.lab.explore import check
 from coterie.lab.scenario import perform
@@ -167,7 +167,7 @@ def test_two_begin_without_need_while_one_crashes() -> None:
 
 
 def test_as_told_a_result_goes_round_for_ever_after_a_second_crash() -> None:
-    flaw = algorithm("ring").variant("as-told").flaw
+    flaw = find("ring").variant("as-told").flaw
     assert flaw is not None
     for crashes in range(flaw.crashes + 1):
         verdict = check(build("ring", flaw.size, "as-told"), entries=0, crashes=crashes)
@@ -198,7 +198,7 @@ def test_the_example_of_the_lectures_takes_so_many_messages_and_two_to_the_dead(
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 13])
 @pytest.mark.parametrize("variant", ["members", "as-told"])
 def test_it_costs_two_rounds_whoever_notices(size: int, variant: str) -> None:
-    comparison = compare_election(algorithm("ring"), algorithm("ring").setup(size, variant))
+    comparison = compare_election(find("ring"), find("ring").setup(size, variant))
     assert comparison.agrees
     assert comparison.best.measured == comparison.worst.measured
 

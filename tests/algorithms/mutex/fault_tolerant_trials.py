@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from coterie.algorithms.mutex.quorum.fault_tolerant.messages import Welcome
 from coterie.algorithms.mutex.quorum.fault_tolerant.parameters import settings_of
 from coterie.algorithms.mutex.quorum.fault_tolerant.process import FaultTolerant
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.coteries import Coterie, UpdateTable
 from coterie.lab.simulate import (
     Closed,
@@ -60,7 +60,7 @@ class Trials:
             "coterie": coterie,
             "keep": self.keep or random.choice(["larger", "smaller"]),
         }
-        settings = settings_of(algorithm("fault-tolerant").setup(size, None, parameters))
+        settings = settings_of(find("fault-tolerant").setup(size, None, parameters))
         latencies: list[Latency] = [
             Uniform(0.0, SIGMA),
             Uniform(0.9 * SIGMA, SIGMA),

@@ -226,7 +226,13 @@ class Orders:
         rule = value.Rule(newest.number + value.FORCED_LEAP, (value.Part(tuple(kept), settings),))
         members = world.goals.members(newest, kept)
         floor = AHEAD + max(node.part.bound for node in world.voters.values())
-        return value.Configuration(rule, members, max(floor, newest.floor), by="force")
+        return value.Configuration(
+            rule,
+            members,
+            max(floor, newest.floor),
+            by="force",
+            cluster_identity=newest.cluster_identity,
+        )
 
     def _deliver_force(self, node: Node) -> None:
         """An order to a voter that has crashed since is lost: it hears of the number from others."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.catalogue import algorithm, mutexes
+from coterie.catalogue import find, mutexes
 from coterie.lab.simulate import Exponential, Network, Poisson, Simulation
 
 SEEDS = range(12)
@@ -13,7 +13,7 @@ SEEDS = range(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(mutexes()))
 def test_requests_are_overtaken_by_later_ones_unless_the_catalogue_says_no(name: str) -> None:
-    entry = algorithm(name)
+    entry = find(name)
     overtakings = 0
     for seed in SEEDS:
         result = Simulation(

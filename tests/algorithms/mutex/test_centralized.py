@@ -13,7 +13,7 @@ from coterie.algorithms.mutex.permission.centralized import (
     Request,
     coordinator_of,
 )
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import ProtocolError
 from coterie.lab.simulate import Burst, Closed, Exponential, Network, Simulation
 from coterie.lab.simulate.compare import compare
@@ -117,7 +117,7 @@ def test_when_a_member_leaves_only_its_own_resources_move() -> None:
 
 
 def test_whoever_coordinates_the_resource_is_no_requester_of_the_measurements() -> None:
-    entry = algorithm("centralized")
+    entry = find("centralized")
     setup = entry.setup(4, "denied", {"resource": "printer"})
     assert list(entry.requesters(setup)) == [1, 2, 4]
     assert compare(entry, setup).agrees

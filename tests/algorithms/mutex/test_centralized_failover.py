@@ -14,7 +14,7 @@ from coterie.algorithms.mutex.permission.centralized.failover import (
     Request,
     Waiting,
 )
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.clocks import Stamp
 from coterie.errors import ProtocolError
 from coterie.lab.explore import check
@@ -208,7 +208,7 @@ def test_all_who_live_are_served_though_coordinators_and_holders_crash(seed: int
 
 
 def test_without_crashes_it_costs_as_much_as_without_successors() -> None:
-    entry = algorithm("centralized")
+    entry = find("centralized")
     assert entry.variant("failover").tolerates == ("crash",)
     result = Simulation(
         build("centralized", 5, "failover"), workload=Closed(10, [2, 3, 4, 5])

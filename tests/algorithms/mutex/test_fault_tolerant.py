@@ -15,7 +15,7 @@ import pytest
 from coterie.algorithms.mutex.quorum.fault_tolerant.process import FaultTolerant
 from coterie.algorithms.mutex.quorum.fault_tolerant.published import Published
 from coterie.algorithms.mutex.quorum.fault_tolerant.settings import Settings
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.coteries import parse_coterie
 from coterie.lab.explore.timed.check import check_timed
 from coterie.lab.scenario import from_trace
@@ -189,7 +189,7 @@ def test_the_recorded_counterexamples_are_the_shortest_there_are(
     _, size, *choices = first.split()
     chosen = dict(choice.split("=") for choice in choices)
     variant = chosen.pop("variant")
-    entry = algorithm("fault-tolerant")
+    entry = find("fault-tolerant")
     header = Header(
         algorithm=entry.name, size=int(size), variant=variant, parameters=chosen, title=title[2:]
     )

@@ -22,7 +22,7 @@ from coterie.algorithms.mutex.quorum.maekawa.messages import (
     Relinquish,
     Request,
 )
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.clocks import Stamp
 from coterie.errors import ConfigError, CoterieError, ProtocolError, UsageError
 from coterie.process import Entered, Outbox, encode
@@ -460,5 +460,5 @@ def _fields(process: Any) -> dict[str, Any]:
 
 
 def test_the_variants_are_named() -> None:
-    names = {variant.name: variant.sound for variant in algorithm("fault-tolerant").variants}
+    names = {variant.name: variant.sound for variant in find("fault-tolerant").variants}
     assert names == {"repaired": True, "published": False}

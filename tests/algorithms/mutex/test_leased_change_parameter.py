@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from coterie.algorithms.mutex.quorum.leased.process import Leased
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import ConfigError, UsageError
 from coterie.lab.simulate import Closed, Crash, Network, Simulation, Uniform
 
 
 def built(change: str) -> list[Leased]:
-    entry = algorithm("leased")
+    entry = find("leased")
     given = {"voters": "3", "lease": "60", "change": change}
     return [each for each in entry.build(entry.setup(6, None, given)) if isinstance(each, Leased)]
 

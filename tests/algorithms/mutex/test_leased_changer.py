@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from coterie.algorithms.mutex.quorum.leased.changer import (
@@ -238,7 +239,7 @@ def test_what_another_has_begun_is_finished_before_the_conflict_is_told() -> Non
     [proposal] = {frame.configuration for frame in played.frames(Accept)}
     assert proposal.rule == Rule(3, (part(1, 2, 5),))
     played.accept([1, 2])
-    ended = Configuration(proposal.rule, floor=7)
+    ended = msgspec.structs.replace(proposal, floor=7, open=())
     played.stand([1, 2, 5], ended)
     assert played.told[-1] == Conflicted(played.changer.configuration)
     assert played.changer.configuration.rule == proposal.rule

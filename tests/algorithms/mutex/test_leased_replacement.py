@@ -243,7 +243,13 @@ def forced(bench: Bench, seats: list[int], **settings: Any) -> Any:
     value = bench.kit.configuration
     number = bench.newest().number + value.FORCED_LEAP
     part = bench.part(seats, **settings)
-    return value.Configuration(value.Rule(number, (part,)), bench.members(seats), floor=1 << 40)
+    identity = bench.newest().cluster_identity
+    return value.Configuration(
+        value.Rule(number, (part,)),
+        bench.members(seats),
+        floor=1 << 40,
+        cluster_identity=identity,
+    )
 
 
 def test_a_voter_that_hears_of_a_forced_configuration_before_the_order_abstains() -> None:

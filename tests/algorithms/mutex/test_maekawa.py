@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.algorithms.mutex.quorum.maekawa import VARIANTS
+from coterie.algorithms.mutex.quorum.maekawa.catalogue_entry import VARIANTS
 from coterie.algorithms.mutex.quorum.maekawa.displaced import Displaced
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
 from coterie.algorithms.mutex.quorum.maekawa.messages import (

@@ -6,7 +6,7 @@ import pytest
 
 from coterie.algorithms.mutex.quorum.maekawa.displaced import Basic
 from coterie.algorithms.mutex.quorum.majority import ALGORITHM, Majority
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.lab.explore import check
 from coterie.lab.explore.findings import DEADLOCK
 from coterie.lab.simulate import Closed, Network, Simulation, Uniform
@@ -91,7 +91,7 @@ def test_requests_are_not_served_in_causal_order() -> None:
     ).run()
     assert run.overtakings
     assert not run.violations
-    assert not algorithm("majority").causal
+    assert not find("majority").causal
 
 
 MUTANTS = {

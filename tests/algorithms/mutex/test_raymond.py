@@ -9,7 +9,7 @@ import pytest
 
 from coterie.algorithms.mutex.token.raymond import Raymond, Request, Token
 from coterie.algorithms.mutex.token.trees import parse_tree
-from coterie.catalogue import Costs, algorithm
+from coterie.catalogue import Costs, find
 from coterie.errors import ConfigError, ProtocolError, UsageError
 from coterie.lab.simulate import Closed, Exponential, Network, Simulation
 from coterie.lab.simulate.compare import compare
@@ -168,13 +168,13 @@ def test_an_entry_costs_twice_the_distance_to_the_token(
 
 @pytest.mark.parametrize("tree", ["star", "chain", "binary", "random:5", "3-5,5-1,5-6,2-6,4-2,7-1"])
 def test_on_every_tree_the_measured_cost_is_that_of_theory(tree: str) -> None:
-    entry = algorithm("raymond")
+    entry = find("raymond")
     comparison = compare(entry, entry.setup(7, None, {"tree": tree}))
     assert comparison.agrees, comparison
 
 
 def test_the_cost_of_a_round_is_computed_from_the_tree() -> None:
-    entry = algorithm("raymond")
+    entry = find("raymond")
     assert isinstance(entry.costs, Costs)
     for tree, links in (("star", 12), ("chain", 12), ("binary", 16)):
         cost = entry.costs.idle(entry.setup(7, None, {"tree": tree}))
@@ -204,7 +204,7 @@ def test_requests_are_not_served_in_causal_order() -> None:
 )
 def test_what_is_no_tree_is_refused(tree: str, error: type[Exception]) -> None:
     with pytest.raises(error, match="tree"):
-        algorithm("raymond").setup(3, None, {"tree": tree})
+        find("raymond").setup(3, None, {"tree": tree})
 
 
 MUTANTS = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.algorithms.mutex.token.token_ring import PAUSE, Token, TokenRing
-from coterie.catalogue import Costs, algorithm
+from coterie.catalogue import Costs, find
 from coterie.errors import ConfigError, ProtocolError, UsageError
 from coterie.lab.explore import check
 from coterie.lab.simulate import (
@@ -26,7 +26,7 @@ from tests.suites import Explored, any_fault_breaks, broken_lines, every_interle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MODULE = "coterie.algorithms.mutex.token.token_ring"
+MODULE = "coterie.algorithms.mutex.token.token_ring.catalogue_entry"
 
 
 def member(*, token: bool = False, wants: bool = False) -> TokenRing:
@@ -147,7 +147,7 @@ def test_the_order_of_the_ring_is_as_chosen() -> None:
 )
 def test_a_ring_that_cannot_be_is_refused(ring: str, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        algorithm("token-ring").setup(3, None, {"ring": ring})
+        find("token-ring").setup(3, None, {"ring": ring})
 
 
 @pytest.mark.parametrize("pause", ["0", "-1", "nan", "inf", "long"])
@@ -155,7 +155,7 @@ def test_a_pause_is_a_positive_number(pause: str) -> None:
     with pytest.raises(
         UsageError, match="the pause must be a number of time units greater than 0, got"
     ):
-        algorithm("token-ring").setup(3, None, {"pause": pause})
+        find("token-ring").setup(3, None, {"pause": pause})
 
 
 def test_an_idle_ring_sends_one_message_a_hop_and_a_pause_for_ever() -> None:
@@ -179,7 +179,7 @@ def test_saturated_an_entry_costs_one_message_and_a_hand_over_takes_one() -> Non
 
 @pytest.mark.parametrize("pause", ["0.01", "1", "5"])
 def test_the_wait_for_a_free_section_is_a_round_with_its_pauses_at_most(pause: str) -> None:
-    entry = algorithm("token-ring")
+    entry = find("token-ring")
     setup = entry.setup(6, None, {"pause": pause})
     assert isinstance(entry.costs, Costs)
     limit = entry.costs.client_delay(setup)

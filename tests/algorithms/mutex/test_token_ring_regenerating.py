@@ -8,7 +8,7 @@ import pytest
 
 from coterie.algorithms.mutex.token.token_ring import PAUSE, Epoch, Regenerating
 from coterie.algorithms.mutex.token.token_ring.regenerating import Census, Report, Token
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import ProtocolError
 from coterie.lab.explore import check
 from coterie.lab.simulate import Closed, Crash, Exponential, Network, Simulation
@@ -198,7 +198,7 @@ def test_all_who_live_are_served_though_holders_crash(seed: int) -> None:
 
 
 def test_without_crashes_it_costs_as_much_as_a_ring_that_cannot_bear_them() -> None:
-    entry = algorithm("token-ring")
+    entry = find("token-ring")
     assert entry.variant("regenerating").tolerates == ("crash",)
     plain, other = (compare(entry, entry.setup(5, v)) for v in ("rotating", "regenerating"))
     assert (plain.idle, plain.saturated) == (other.idle, other.saturated)

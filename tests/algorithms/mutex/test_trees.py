@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.algorithms.mutex.token.trees import Tree, parse_tree, random_tree
+from coterie.algorithms.mutex.token.trees import SpanningTree, parse_tree, random_tree
 from coterie.errors import ConfigError, UsageError
 
 
@@ -21,13 +21,13 @@ from coterie.errors import ConfigError, UsageError
     ],
 )
 def test_a_tree_is_a_shape_or_its_links(text: str, edges: tuple[tuple[int, int], ...]) -> None:
-    assert parse_tree(text, 5) == Tree(5, edges)
+    assert parse_tree(text, 5) == SpanningTree(5, edges)
 
 
 @pytest.mark.parametrize("text", ["star", "chain", "binary", "random:7"])
 def test_one_process_is_a_tree_without_links(text: str) -> None:
     tree = parse_tree(text, 1)
-    assert tree == Tree(1, ())
+    assert tree == SpanningTree(1, ())
     assert tree.diameter == 0
     assert tree.towards(1) == {1: 1}
 

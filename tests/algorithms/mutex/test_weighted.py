@@ -8,7 +8,7 @@ import pytest
 
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
 from coterie.algorithms.mutex.quorum.weighted import ALGORITHM
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import ConfigError, UsageError
 from coterie.lab.explore import check
 from coterie.lab.simulate import Closed, Network, Simulation, Uniform
@@ -60,7 +60,7 @@ def test_one_vote_each_is_the_majority() -> None:
 
 def test_all_votes_on_one_is_the_centralised_algorithm() -> None:
     assert quorums("0,4,0") == [(2,), (2,), (2,)]
-    central = algorithm("centralized")
+    central = find("centralized")
     theirs = compare(central, central.setup(5))
     ours = compare(ALGORITHM, ALGORITHM.setup(5, None, {"votes": "1,0,0,0,0"}))
     assert ours.agrees, ours
@@ -129,7 +129,7 @@ def test_requests_are_not_served_in_causal_order() -> None:
     ).run()
     assert run.overtakings
     assert not run.violations
-    assert not algorithm("weighted").causal
+    assert not find("weighted").causal
 
 
 MUTANTS = {

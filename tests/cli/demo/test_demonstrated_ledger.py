@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cli.demo.fence import Refused
-from coterie.cli.demo.ledger import Entry, Ledger
+from coterie.cli.demo_worker import Entry, Ledger, Refused
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.cli.demo.ledger import Entry
-from coterie.cli.demo.state import Phase
-from coterie.cli.demo.verdict import divide, growing, never_stuck, nothing_lost
+from coterie.cli.demo import Phase, divide, growing, never_stuck, nothing_lost
+from coterie.cli.demo_worker import Entry
 
 
 def ledger(*pairs: tuple[int, int]) -> list[Entry]:

@@ -13,7 +13,7 @@ import pytest
 
 from coterie.cli import run
 from coterie.lab.stack.workloads.catalogue import WORKLOADS
-from coterie.lab.stack.workloads.locks import Line
+from coterie.lab.stack.workloads.locks import FirstComeFirstServed
 from coterie.lab.stack.world import ViolationError, memory
 from tests.processes import BOUND_SECONDS, COTERIE, children, is_running, kill, until
 
@@ -48,7 +48,7 @@ def test_a_campaign_is_the_same_on_one_core_and_on_two(capsys: pytest.CaptureFix
     assert "2, 0 of them failed" in capsys.readouterr().out
 
 
-class Broken(Line):
+class Broken(FirstComeFirstServed):
     """Programs that ask one after the other, of which more is asked than was promised."""
 
     def finish(self) -> None:

@@ -20,8 +20,9 @@ import pytest
 import coterie
 import coterie.sync
 from coterie.cluster.membership.ports import free_ports
-from coterie.dashboard.source import find_source
+from coterie.dashboard.snapshot import view_of
 from coterie.engines.queue.desk import TIMES_MAX
+from coterie.locks.status import find_source
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import (
@@ -303,6 +304,28 @@ async def test_a_semaphore_keeps_its_bound(supplier: Supplier, name: str) -> Non
     async with programs(supplier, 3) as several:
         await asyncio.gather(*(use(c) for c in several for _ in range(2)))
     assert most == 2
+
+
+@in_loop
+async def test_the_name_of_a_semaphore_answers_for_its_permits(
+    supplier: Supplier, name: str
+) -> None:
+    async with programs(supplier, 3) as (ann, bob, eve):
+        mine, yours = ann.semaphore(name, 2), bob.semaphore(name, 2)
+        eve.semaphore(name, 2)
+        assert not await eve.locked(name)
+        async with mine as first:
+            assert not await eve.locked(name)
+            async with yours as second:
+                assert await eve.locked(name)
+                found = await eve.holders(name)
+                assert {party.token for party in found} == {first.token, second.token}
+                task = asyncio.create_task(yours.acquire())
+                await waiting(eve, name, 1)
+        held = await task
+        assert held is not None
+        assert [party.token for party in await eve.holders(name)] == [held.token]
+        assert await eve.waiters(name) == []
 
 
 @in_loop
@@ -690,7 +713,8 @@ async def test_the_dashboard_shows_who_holds_and_why_another_waits(supplier: Sup
         held = await taken(ann, "shown")
         asked = asyncio.create_task(taken(bob, "shown"))
         await waiting(bob, "shown", 1)
-        view = await (await find_source(supplier.url())).look()
+        source = await find_source(supplier.url())
+        view = view_of(await source.look(locks=True, waits=True), now=0.0)
         shown = view.snapshot.locks["shown"]
         assert [holder.token for holder in shown.holders] == [str(held.token)]
         assert [waiter.why for waiter in shown.waiters] == [f"held by {shown.holders[0].owner}"]

@@ -54,11 +54,11 @@ async def test_a_restart_lets_no_program_in_before_old_leases_are_over(
         async with coterie.connect(made.url()) as ann, coterie.connect(made.url()) as bob:
             held = await ann.lock("x").acquire()
             assert held is not None
-            async with bob.lock("other", ttl=0.5):
+            async with bob.lock("other", lease=0.5):
                 pass
             await asyncio.to_thread(made.kill)
             await asyncio.to_thread(made.start)
-            async with bob.lock("x", ttl=0.5) as other:
+            async with bob.lock("x", lease=0.5) as other:
                 assert not held.valid
                 assert other.token > held.token
             with pytest.raises(coterie.LockLost):

@@ -7,15 +7,15 @@ import asyncio
 import pytest
 
 from coterie.errors import Unavailable
-from coterie.lab.audit.runner import Plan, Runner
+from coterie.lab.audit.runner import AuditPlan, Runner
 from coterie.lab.audit.verdict import Verdict, judge
 from coterie.lab.audit.workload import WORKLOADS
 from tests.lab.audit.memory_target import MemoryTarget
 
-PLAN = Plan("none", list(WORKLOADS), clients=8, seconds=60.0, transactions=200, seed=3)
+PLAN = AuditPlan("none", list(WORKLOADS), clients=8, seconds=60.0, transactions=200, seed=3)
 
 
-async def audited(target: MemoryTarget, plan: Plan = PLAN) -> Runner:
+async def audited(target: MemoryTarget, plan: AuditPlan = PLAN) -> Runner:
     runner = Runner(target, plan, lambda _: None)
     await runner.run()
     return runner

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import ConfigError
 from coterie.lab.explore import Progress, Verdict, check, search
 from coterie.lab.explore.budget import Watch
@@ -48,7 +48,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 def explore(name: str, size: int, *, variant: str | None = None, **options: Any) -> Verdict:
-    found = algorithm(name)
+    found = find(name)
     return check(found.build(found.setup(size, variant, {})), **options)
 
 

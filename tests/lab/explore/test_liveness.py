@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from coterie.catalogue import algorithm, mutexes
+from coterie.catalogue import find, mutexes
 from coterie.clocks import LogicalTime
 from coterie.lab.explore import Verdict, check, declared_channel, needs_clock
 from coterie.lab.explore.liveness.components import NONE, components
@@ -110,7 +110,7 @@ def test_overtaking_is_counted_where_it_is_bounded(name: str, size: int, most: i
 
 
 def build(name: str, size: int, variant: str | None = None) -> Sequence[Process[Any]]:
-    entry = algorithm(name)
+    entry = find(name)
     return entry.build(entry.setup(size, variant, {}))
 
 

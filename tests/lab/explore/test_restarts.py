@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.algorithms.election.bully import Bully
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import UsageError
 from coterie.lab.explore import Always, Verdict, at_most, check
 from coterie.lab.scenario import from_trace
@@ -57,7 +57,7 @@ def test_its_crash_is_reported_before_and_the_run_replays() -> None:
 
 def test_an_election_that_takes_old_news_for_new_is_refuted() -> None:
     """Without the mark of one that was down before, a lower leader of before wins over it."""
-    entry = algorithm("bully")
+    entry = find("bully")
     kind = broken_class(Bully, "self.returned = True", "self.returned = False")
     processes = [kind(me, 3) for me in (1, 2, 3)]
     sound = entry.build(entry.setup(3))

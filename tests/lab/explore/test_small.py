@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coterie.algorithms.mutex.permission.ricart_agrawala import RicartAgrawala
-from coterie.catalogue import algorithm, algorithms
+from coterie.catalogue import algorithms, find
 from coterie.lab.explore import Verdict, check, needs_clock, small
 from coterie.lab.explore.check import check_small
 from coterie.process import (
@@ -37,7 +37,7 @@ LEFT = {  # to the other search, for these numbers of processes
 
 
 def processes(name: str, size: int) -> list[Process[Any]]:
-    chosen = algorithm(name)
+    chosen = find(name)
     return list(chosen.build(chosen.setup(size)))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.lab.isolation import GUARANTEES, LEVELS, judge_levels, levels
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 from tests.transactions.level_oracle import kept
 from tests.transactions.serial_oracle import serializable
 
@@ -30,19 +30,21 @@ def small(seed: int) -> History:
     history = History()
     session = [random.choice(("a", "b", None)) for _ in names]
     for name in names:
-        history.add(Event(name, "begin", session=session[name]))
+        history.add(HistoryEvent(name, "begin", session=session[name]))
     for name in names:
         for key in keys:
             if random.random() < 0.5:
                 others = [other for other in names if other != name and key in writes[other]]
-                history.add(Event(name, "read", key, random.choice([None, *others * 3])))
+                history.add(HistoryEvent(name, "read", key, random.choice([None, *others * 3])))
     for name in names:
         for key in writes[name]:
             states = stating == "all" or (stating == "some" and key == "x")
-            history.add(Event(name, "write", key, name, versions[key][name] if states else None))
+            history.add(
+                HistoryEvent(name, "write", key, name, versions[key][name] if states else None)
+            )
     for name in random.sample(names, size):
         if random.random() < 0.9:
-            history.add(Event(name, "commit" if random.random() < 0.97 else "abort"))
+            history.add(HistoryEvent(name, "commit" if random.random() < 0.97 else "abort"))
     return history
 
 
@@ -93,11 +95,11 @@ def test_sessions_that_read_from_each_other_and_write_later() -> None:
     """A reads what B writes later, and B what A writes later: no write has another before it."""
     history = History()
     for event in (
-        Event("T1", "read", "x", 4, session="A"),
-        Event("T3", "read", "y", 2, session="B"),
-        Event("T2", "write", "y", 2, session="A"),
-        Event("T4", "write", "x", 4, session="B"),
-        *(Event(name, "commit") for name in ("T1", "T3", "T2", "T4")),
+        HistoryEvent("T1", "read", "x", 4, session="A"),
+        HistoryEvent("T3", "read", "y", 2, session="B"),
+        HistoryEvent("T2", "write", "y", 2, session="A"),
+        HistoryEvent("T4", "write", "x", 4, session="B"),
+        *(HistoryEvent(name, "commit") for name in ("T1", "T3", "T2", "T4")),
     ):
         history.add(event)
     judged = judge_levels(history, sessions=True)
@@ -108,10 +110,10 @@ def test_sessions_that_read_from_each_other_and_write_later() -> None:
 def test_of_guarantees_nothing_is_said_where_a_read_was_dirty() -> None:
     history = History()
     for event in (
-        Event("aborted", "write", "x", 1),
-        Event("reader", "read", "x", 1, session="a"),
-        Event("aborted", "abort"),
-        Event("reader", "commit"),
+        HistoryEvent("aborted", "write", "x", 1),
+        HistoryEvent("reader", "read", "x", 1, session="a"),
+        HistoryEvent("aborted", "abort"),
+        HistoryEvent("reader", "commit"),
     ):
         history.add(event)
     judged = judge_levels(history, sessions=True)
@@ -126,10 +128,10 @@ def test_a_level_that_was_too_hard_holds_if_a_stronger_one_does(
     monkeypatch.setattr(levels, "LARGEST", 0)
     history = History()
     for event in (
-        *(Event(name, "read", key, None) for name in ("a", "b") for key in "xy"),
-        Event("a", "write", "x", 1),
-        Event("b", "write", "y", 2),
-        *(Event(name, "commit") for name in ("a", "b")),
+        *(HistoryEvent(name, "read", key, None) for name in ("a", "b") for key in "xy"),
+        HistoryEvent("a", "write", "x", 1),
+        HistoryEvent("b", "write", "y", 2),
+        *(HistoryEvent(name, "commit") for name in ("a", "b")),
     ):
         history.add(event)
     judged = judge_levels(history)

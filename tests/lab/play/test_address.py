@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import zlib
 
 import msgspec
@@ -10,17 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coterie.errors import UsageError
 from coterie.lab.play.exploration.bound import Bound
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.play.questions import Question
 from coterie.lab.play.runs.address import (
-    Address,
-    Refusal,
+    RunAddress,
     code_of,
     move_of,
     read_address,
     write_address,
 )
+from coterie.lab.play.runs.refusal import Refusal
 
 CODES = {
     "acquire 1": "a1",
@@ -65,7 +67,7 @@ def test_each_move_has_a_code(move: str, code: str) -> None:
 def test_a_run_goes_into_an_address_and_back(
     first: str, moves: list[str], cursor: int | None
 ) -> None:
-    address = Address(first.encode(errors="ignore").decode(), moves, cursor)
+    address = RunAddress(first.encode(errors="ignore").decode(), moves, cursor)
     text = write_address(address)
     assert text.isascii()
     assert " " not in text
@@ -73,7 +75,7 @@ def test_a_run_goes_into_an_address_and_back(
 
 
 def test_a_long_run_is_packed() -> None:
-    address = Address("maekawa 3", ["acquire 1", "deliver 1 > 2", "crash 3"] * 400, 1200)
+    address = RunAddress("maekawa 3", ["acquire 1", "deliver 1 > 2", "crash 3"] * 400, 1200)
     text = write_address(address)
     assert text.startswith("#/z/")
     assert len(text) < 200
@@ -82,7 +84,7 @@ def test_a_long_run_is_packed() -> None:
 
 def test_a_counterexample_is_short_enough_to_be_sent() -> None:
     moves = ["acquire 1", "acquire 2", "acquire 3", *(f"deliver {x}" for x in ("1 > 2", "2 > 3"))]
-    address = write_address(Address("maekawa 3 variant=basic", [*moves, "deliver 3 > 1"], 6))
+    address = write_address(RunAddress("maekawa 3 variant=basic", [*moves, "deliver 3 > 1"], 6))
     assert address == "#/run/maekawa%203%20variant=basic/a1/a2/a3/d1.2/d2.3/d3.1@6"
     assert len("http://localhost:8421/" + address) < 90
 
@@ -107,9 +109,8 @@ BOMB = base64.urlsafe_b64encode(zlib.compress(b"a" * 10_000_000)).decode()
     ids=range(10),
 )
 def test_what_is_no_address_is_refused(text: str, error: str) -> None:
-    refusal = read_address(text)
-    assert isinstance(refusal, Refusal)
-    assert error in refusal.error
+    with pytest.raises(Refusal, match=error):
+        read_address(text)
 
 
 HOSTILE_FIRST = st.one_of(
@@ -174,8 +175,9 @@ HOSTILE_FIRST = st.one_of(
 def test_any_question_is_answered(first: str, moves: list[str], cursor: int | None) -> None:
     lab = Laboratory()
     question = Question(first, moves, cursor, Bound(1), known=cursor or 0, budget_ms=0)
-    for answer in (lab.play(question), lab.fates(question), lab.way(question)):
-        assert msgspec.json.encode(answer)
+    for ask in (lab.play, lab.fates, lab.way):
+        with contextlib.suppress(UsageError):
+            assert msgspec.json.encode(ask(question))
 
 
 @settings(max_examples=70, deadline=None)
@@ -188,7 +190,7 @@ def test_any_question_is_answered(first: str, moves: list[str], cursor: int | No
     )
 )
 def test_any_address_is_answered(text: str) -> None:
-    address = Laboratory().open(text)
-    if isinstance(address, Address):
+    with contextlib.suppress(UsageError):
+        address = Laboratory().open(text)
         question = Question(address.first, address.moves, address.cursor, budget_ms=0)
         assert msgspec.json.encode(Laboratory().play(question))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
-import re
 import string
 
 import pytest
@@ -21,7 +21,8 @@ from coterie.lab.play.exploration.attempt import NOT_JUDGED, Task
 from coterie.lab.play.exploration.goal import Goal, parse_goal
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.play.questions import Question
-from coterie.lab.play.runs.address import Refusal, code_of
+from coterie.lab.play.runs.address import code_of
+from coterie.lab.play.runs.refusal import Refusal
 
 ENOUGH = 60_000
 LABORATORY = Laboratory(ENOUGH)
@@ -41,16 +42,8 @@ SHORTEST = {
 }
 
 
-def _answers(address: str) -> list[ChallengeQuestion]:
-    found = read_answer(address)
-    assert isinstance(found, list), found
-    return found
-
-
 def scored(name: str, moves: list[str]) -> Score:
-    found = score(LABORATORY, ChallengeQuestion(name, moves, budget_ms=ENOUGH))
-    assert isinstance(found, Score), found
-    return found
+    return score(LABORATORY, ChallengeQuestion(name, moves, budget_ms=ENOUGH))
 
 
 def test_every_challenge_is_listed_here() -> None:
@@ -61,20 +54,20 @@ def test_every_challenge_is_listed_here() -> None:
 def test_the_shortest_way_reaches_the_goal_and_its_beginnings_do_not(name: str) -> None:
     page = challenges()[name]
     way = hint(LABORATORY, ChallengeQuestion(name, page.moves, budget_ms=ENOUGH))
-    assert isinstance(way, list)
     assert len(way) == SHORTEST[name]
     best = scored(name, [*page.moves, *way])
     assert (best.reached, best.moves, best.ratio) == (True, len(way), 1.0)
     for short in range(len(way)):
         assert not scored(name, [*page.moves, *way[:short]]).reached
-    (read,) = _answers(f"#/break/{name}/{'/'.join(map(code_of, way))}")
+    (read,) = read_answer(f"#/break/{name}/{'/'.join(map(code_of, way))}")
     assert read.moves == [*page.moves, *way]
 
 
 def test_a_goal_that_a_search_has_not_come_to_is_not_called_out_of_reach() -> None:
     asked = ChallengeQuestion("deadlock", ["acquire 1"])
-    assert hint(Laboratory(0), asked) == NOT_JUDGED
-    assert score(Laboratory(0), asked) == NOT_JUDGED
+    for judge in (hint, score):
+        with pytest.raises(Refusal, match=NOT_JUDGED):
+            judge(Laboratory(0), asked)
 
 
 def test_a_longer_way_has_a_higher_number_and_what_follows_the_goal_does_not_count() -> None:
@@ -102,9 +95,8 @@ def test_a_move_outside_the_bound_ends_an_attempt() -> None:
     ],
 )
 def test_what_is_no_answer_is_refused(question: ChallengeQuestion, text: str) -> None:
-    found = score(LABORATORY, question)
-    assert isinstance(found, Refusal)
-    assert text in found.error
+    with pytest.raises(Refusal, match=text):
+        score(LABORATORY, question)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +108,7 @@ def test_what_is_no_answer_is_refused(question: ChallengeQuestion, text: str) ->
     ],
 )
 def test_an_answer_is_read_from_an_address(address: str) -> None:
-    assert _answers(address) == [ChallengeQuestion("deadlock", ["acquire 1", "acquire 2"])]
+    assert read_answer(address) == [ChallengeQuestion("deadlock", ["acquire 1", "acquire 2"])]
 
 
 def test_any_text_is_read_or_refused() -> None:
@@ -124,7 +116,8 @@ def test_any_text_is_read_or_refused() -> None:
     for length in (0, 1, 40, 2_000):
         for start in ("", "#/break/", "#/break/deadlock/", "#/run/"):
             text = start + "".join(chance.choices(string.printable, k=length))
-            assert isinstance(read_answer(text), list | Refusal)
+            with contextlib.suppress(Refusal):
+                read_answer(text)
 
 
 @pytest.mark.parametrize(
@@ -159,12 +152,10 @@ def test_a_goal_is_marked_on_the_atlas_where_a_play_reaches_it(first: str, kind:
         for _ in range(12):
             question = Question(first, moves, budget_ms=ENOUGH)
             way = LABORATORY.hint(question, Task(goal))
-            assert not isinstance(way, Refusal)
             seen = LABORATORY.reaches(question, goal)
             assert seen is (way.moves == [])
             reached += seen is True
             position = LABORATORY.play(question)
-            assert not isinstance(position, Refusal)
             choices = [x.text for x in position.enabled if not x.fault]
             asked = [x for x in choices if x not in moves]  # one entry of each
             if not asked:
@@ -180,9 +171,8 @@ def test_a_search_that_was_cut_leaves_undecided_what_only_all_of_the_future_can_
     question = Question("maekawa 3 variant=basic", ["acquire 1"], budget_ms=ENOUGH)
     assert LABORATORY.reaches(question, parse_goal(goal)) is False
     monkeypatch.setattr(laboratory, "STATES_MAX", 5)
-    answer = Laboratory(ENOUGH).reaches(question, parse_goal(goal))
-    assert isinstance(answer, Refusal)
-    assert re.search(r"undecided: .*\b\d+ states, .*then the search was cut", answer.error)
+    with pytest.raises(Refusal, match=r"undecided: .*\b\d+ states, .*then the search was cut"):
+        Laboratory(ENOUGH).reaches(question, parse_goal(goal))
 
 
 def test_what_shows_in_a_state_is_decided_there_however_little_was_searched(
@@ -195,6 +185,5 @@ def test_what_shows_in_a_state_is_decided_there_however_little_was_searched(
 
 def test_what_the_explorer_cannot_have_is_undecided() -> None:
     """It relies on bounds of time, which a search without a clock does not know."""
-    answer = LABORATORY.reaches(Question("fault-tolerant 3", []), parse_goal("deadlock"))
-    assert isinstance(answer, Refusal)
-    assert "undecided" in answer.error
+    with pytest.raises(Refusal, match="undecided"):
+        LABORATORY.reaches(Question("fault-tolerant 3", []), parse_goal("deadlock"))

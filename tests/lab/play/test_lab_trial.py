@@ -9,9 +9,10 @@ import pytest
 
 from coterie.catalogue import algorithms
 from coterie.cli import run
+from coterie.errors import CoterieError, UsageError
 from coterie.lab.play.laboratory import Laboratory
-from coterie.lab.play.questions import Position, Question
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.questions import Question
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.play.trials.measure import MeasureQuestion, measure
 from coterie.lab.play.trials.trial import (
     EVENTS_MAX,
@@ -23,15 +24,7 @@ from coterie.lab.play.trials.trial import (
 
 
 def simulated(first: str, **choices: object) -> TrialAnswer:
-    answer = Trials().run(msgspec.structs.replace(TrialQuestion(first), **choices))
-    assert isinstance(answer, TrialAnswer), answer
-    return answer
-
-
-def refused(first: str, **choices: object) -> str:
-    answer = Trials().run(msgspec.structs.replace(TrialQuestion(first), **choices))
-    assert isinstance(answer, Refusal)
-    return answer.error
+    return Trials().run(msgspec.structs.replace(TrialQuestion(first), **choices))
 
 
 @pytest.mark.parametrize("name", list(algorithms()))
@@ -58,14 +51,10 @@ def test_a_run_is_forked_into_a_play_at_each_of_its_events(first: str) -> None:
     trial = TrialQuestion(first, entries=1, faults=faults)
     trials, laboratory = Trials(), Laboratory()
     answer = trials.run(trial)
-    assert isinstance(answer, TrialAnswer)
     for record in answer.columns.events.record:
         forked = trials.fork(ForkQuestion(trial, record + 1))
-        assert not isinstance(forked, Refusal), forked
         opened = laboratory.open(forked.address)
-        assert not isinstance(opened, Refusal)
         position = laboratory.play(Question(opened.first, opened.moves, opened.cursor))
-        assert isinstance(position, Position)
         assert position.refusal is None
 
 
@@ -114,14 +103,14 @@ def test_a_long_run_is_cut_and_says_so() -> None:
     ],
 )
 def test_what_cannot_be_run_is_refused_in_words(choices: dict[str, object], said: str) -> None:
-    assert said in refused(**{"first": "maekawa 3", **choices})  # type: ignore[arg-type]
+    with pytest.raises(CoterieError, match=said):
+        simulated(**{"first": "maekawa 3", **choices})  # type: ignore[arg-type]
 
 
 def test_a_large_run_is_looked_at_but_not_played_by_hand() -> None:
     trial = TrialQuestion("raymond 12", entries=1)
-    forked = Trials().fork(ForkQuestion(trial, 5))
-    assert isinstance(forked, Refusal)
-    assert "at most 9 processes" in forked.error
+    with pytest.raises(Refusal, match="at most 9 processes"):
+        Trials().fork(ForkQuestion(trial, 5))
 
 
 def test_the_command_line_runs_the_same(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,8 +129,8 @@ def test_the_command_line_stays_inside_as_long(capsys: pytest.CaptureFixture[str
 
 def test_costs_are_measured_beside_their_formulas() -> None:
     measured = measure(MeasureQuestion("ricart-agrawala 5"))
-    assert not isinstance(measured, Refusal)
     idle = measured.costs[0]
     assert (idle.measured, idle.formula, idle.agrees) == (8.0, "2(N - 1)", True)
-    assert isinstance(measure(MeasureQuestion("maekawa 3 variant=basic")), Refusal)
-    assert isinstance(measure(MeasureQuestion("lamport 40")), Refusal)
+    for first in ("maekawa 3 variant=basic", "lamport 40"):
+        with pytest.raises(UsageError):
+            measure(MeasureQuestion(first))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from coterie.errors import ConfigError
+from coterie.errors import ConfigError, CoterieError
 from coterie.lab.play.exercises.editors import reaches
 from coterie.lab.play.exercises.lesson import (
     AnswerQuestion,
     GoalQuestion,
-    Verdict,
+    PageVerdict,
     judge_answer,
     judge_goal,
     lessons,
@@ -19,8 +19,8 @@ from coterie.lab.play.exercises.lesson import (
 from coterie.lab.play.exercises.quantity import measure
 from coterie.lab.play.exploration.attempt import NOT_JUDGED
 from coterie.lab.play.laboratory import Laboratory
-from coterie.lab.play.questions import Position, Question
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.questions import Question
+from coterie.lab.play.runs.refusal import Refusal
 
 LABORATORY = Laboratory(60_000)
 PAGES = [
@@ -40,20 +40,15 @@ ASKS = [
 SECONDS_ENOUGH = 60_000
 
 
-def judged(name: str, number: int, moves: list[str]) -> Verdict:
+def judged(name: str, number: int, moves: list[str]) -> PageVerdict:
     page = lessons()[name].pages[number]
     question = Question(page.first, moves, bound=page.bound, budget_ms=SECONDS_ENOUGH)
-    verdict = judge_goal(LABORATORY, GoalQuestion(name, number, question))
-    assert isinstance(verdict, Verdict)
-    return verdict
+    return judge_goal(LABORATORY, GoalQuestion(name, number, question))
 
 
 def played(name: str, number: int, moves: list[str]) -> list[str]:
     """Play moves of a page, and return them as they were understood."""
-    position = LABORATORY.play(Question(lessons()[name].pages[number].first, moves))
-    assert isinstance(position, Position)
-    assert position.refusal is None
-    return position.moves
+    return LABORATORY.play_whole(Question(lessons()[name].pages[number].first, moves)).moves
 
 
 def solved(name: str, number: int) -> list[str]:
@@ -75,12 +70,12 @@ def test_a_goal_is_not_reached_at_the_start_and_by_the_solution(name: str, numbe
 def test_a_text_reaches_its_goal_by_the_solution_alone(name: str, number: int) -> None:
     page = lessons()[name].pages[number]
     given = judge_goal(LABORATORY, GoalQuestion(name, number, text=page.text))
-    assert given == Verdict(reached=False)
-    assert judge_goal(LABORATORY, GoalQuestion(name, number, text=page.solved)) == Verdict(
+    assert given == PageVerdict(reached=False)
+    assert judge_goal(LABORATORY, GoalQuestion(name, number, text=page.solved)) == PageVerdict(
         reached=True
     )
-    nonsense = judge_goal(LABORATORY, GoalQuestion(name, number, text="?"))
-    assert isinstance(nonsense, Refusal)
+    with pytest.raises(CoterieError):
+        judge_goal(LABORATORY, GoalQuestion(name, number, text="?"))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +124,7 @@ def test_a_text_that_leaves_out_what_is_hard_is_not_accepted(
     name: str, number: int, text: str
 ) -> None:
     found = judge_goal(LABORATORY, GoalQuestion(name, number, text=text))
-    assert found == Verdict(reached=False, text="too much is changed")
+    assert found == PageVerdict(reached=False, text="too much is changed")
 
 
 @pytest.mark.parametrize(
@@ -146,18 +141,17 @@ def test_a_text_that_leaves_out_what_is_hard_is_not_accepted(
 )
 def test_another_solution_is_accepted(name: str, number: int, text: str) -> None:
     found = judge_goal(LABORATORY, GoalQuestion(name, number, text=text))
-    assert found == Verdict(reached=True)
+    assert found == PageVerdict(reached=True)
 
 
 @pytest.mark.parametrize(("name", "number", "place"), ASKS)
 def test_an_answer_is_judged_by_what_the_run_measures(name: str, number: int, place: int) -> None:
     page = lessons()[name].pages[number]
     right = measure(LABORATORY, page.first, page.moves, page.bound, page.asks[place].measure)
-    assert isinstance(right, str)
     asked = AnswerQuestion(name, number, place, f" {right.upper()} ")
-    assert judge_answer(LABORATORY, asked) == Verdict(reached=True)
+    assert judge_answer(LABORATORY, asked) == PageVerdict(reached=True)
     wrong = AnswerQuestion(name, number, place, "something else")
-    assert judge_answer(LABORATORY, wrong) == Verdict(reached=False)
+    assert judge_answer(LABORATORY, wrong) == PageVerdict(reached=False)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +171,7 @@ def test_an_answer_is_judged_by_what_the_run_measures(name: str, number: int, pl
 def test_answers_are_what_the_literature_says(name: str, number: int, right: list[str]) -> None:
     for place, answer in enumerate(right):
         asked = AnswerQuestion(name, number, place, answer)
-        assert judge_answer(LABORATORY, asked) == Verdict(reached=True)
+        assert judge_answer(LABORATORY, asked) == PageVerdict(reached=True)
 
 
 @pytest.mark.parametrize(
@@ -187,39 +181,40 @@ def test_an_answer_that_needs_a_search_is_not_judged_by_one_that_was_cut(
     name: str, number: int, answer: str
 ) -> None:
     """What was not seen in the time given is not what cannot be."""
-    judged = judge_answer(Laboratory(0), AnswerQuestion(name, number, 0, answer))
-    assert judged == NOT_JUDGED
+    with pytest.raises(Refusal, match=NOT_JUDGED):
+        judge_answer(Laboratory(0), AnswerQuestion(name, number, 0, answer))
 
 
 def test_a_graph_as_a_goal_is_no_larger_than_on_its_page() -> None:
     text = msgspec.json.encode({f"P{number}": None for number in range(61)}).decode()
-    refused = reaches("graph", "no deadlock", text)
-    assert isinstance(refused, Refusal)
-    assert "at most 60 processes" in refused.error
+    with pytest.raises(Refusal, match="at most 60 processes"):
+        reaches("graph", "no deadlock", text)
 
 
 def test_a_goal_is_reached_within_its_limit_only() -> None:
     page = lessons()["maekawa"].pages[1]
     late = ["acquire 1", "acquire 2", "deliver 1 > 2", "acquire 3", "deliver 2 > 3"]
     assert page.limit == 3
-    assert judged("maekawa", 1, late) == Verdict(reached=False, text="too many moves")
+    assert judged("maekawa", 1, late) == PageVerdict(reached=False, text="too many moves")
 
 
 def test_another_run_reaches_nothing() -> None:
     asked = GoalQuestion("maekawa", 2, Question("maekawa 3 variant=basic"))
-    assert judge_goal(LABORATORY, asked) == Verdict(reached=False, text="another run")
+    assert judge_goal(LABORATORY, asked) == PageVerdict(reached=False, text="another run")
 
 
 @pytest.mark.parametrize(("name", "number"), [("nothing", 0), ("maekawa", 99), ("maekawa", -1)])
 def test_a_page_that_does_not_exist_is_refused(name: str, number: int) -> None:
-    assert isinstance(judge_goal(LABORATORY, GoalQuestion(name, number, Question("x"))), Refusal)
-    asked = AnswerQuestion(name, number, 0, "1")
-    assert isinstance(judge_answer(LABORATORY, asked), Refusal)
+    with pytest.raises(Refusal, match="no page"):
+        judge_goal(LABORATORY, GoalQuestion(name, number, Question("x")))
+    with pytest.raises(Refusal, match="no page"):
+        judge_answer(LABORATORY, AnswerQuestion(name, number, 0, "1"))
 
 
 @pytest.mark.parametrize("ask", [-1, 5])
 def test_a_question_that_does_not_exist_is_refused(ask: int) -> None:
-    assert isinstance(judge_answer(LABORATORY, AnswerQuestion("server", 0, ask, "1")), Refusal)
+    with pytest.raises(Refusal, match="no such question"):
+        judge_answer(LABORATORY, AnswerQuestion("server", 0, ask, "1"))
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.lab.explore import check_timed
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.play.questions import Fates, Question
-from coterie.lab.play.runs.address import Address
 from coterie.lab.play.runs.fork import address_of
 from coterie.trace import Header
 
@@ -22,9 +21,7 @@ BROKEN = [
 
 
 def fates(moves: list[str], first: str = FIRST) -> Fates:
-    found = LAB.fates(Question(first, moves))
-    assert isinstance(found, Fates)
-    return found
+    return LAB.fates(Question(first, moves))
 
 
 def words(moves: list[str]) -> dict[str, str]:
@@ -59,7 +56,7 @@ def test_the_published_theorem_is_broken_within_the_bounds_of_time() -> None:
 
 @pytest.mark.parametrize("entries", [1, 2])
 def test_a_counterexample_of_the_timed_explorer_keeps_the_bounds(entries: int) -> None:
-    entry = algorithm("fault-tolerant")
+    entry = find("fault-tolerant")
     setup = entry.setup(3, "published", SETTINGS)
     header = Header(
         algorithm="fault-tolerant", size=3, variant="published", parameters=SETTINGS, clock="none"
@@ -67,15 +64,12 @@ def test_a_counterexample_of_the_timed_explorer_keeps_the_bounds(entries: int) -
     verdict = check_timed(entry.build(setup), entries=entries, crashes=1, header=header)
     assert verdict.counterexample is not None
     run = address_of(verdict.counterexample)
-    assert isinstance(run, Address)
     for cursor in range(len(run.moves)):
         found = LAB.fates(Question(run.first, run.moves, cursor))
-        assert isinstance(found, Fates)
         assert found.here is not None
         assert found.here.text.startswith("within the bounds of time"), run.moves[:cursor]
         assert run.moves[cursor] not in found.moves
     end = LAB.fates(Question(run.first, run.moves))
-    assert isinstance(end, Fates)
     assert end.here is not None
     assert end.here.text.endswith("within the bounds of time")
 
@@ -84,6 +78,5 @@ def test_a_long_run_is_not_looked_at() -> None:
     moves = ["acquire 2", "run", "release 2", "run"] * 40
     position = LAB.play(Question(FIRST, moves))
     found = LAB.fates(Question(FIRST, moves))
-    assert isinstance(found, Fates)
     assert found.here is None
     assert not hasattr(position, "error")

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 import coterie.lab.scenario.world
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import UsageError
 from coterie.lab.scenario import from_trace, perform
 from coterie.lab.scenario.replay import replay
@@ -43,17 +43,17 @@ class Watchdog(Process[Ping]):
 def watchdog(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the watchdog into the catalogue, as far as the manual world can see."""
     entry = replace(
-        algorithm("ricart-agrawala"),
+        find("ricart-agrawala"),
         name="watchdog",
         process=Watchdog,
         build=lambda setup: [Watchdog(me, setup.size) for me in range(1, setup.size + 1)],
     )
 
-    def find(name: str) -> Any:
-        return entry if name == "watchdog" else algorithm(name)
+    def find_with_watchdog(name: str) -> Any:
+        return entry if name == "watchdog" else find(name)
 
-    monkeypatch.setattr(coterie.lab.scenario.world, "algorithm", find)
-    monkeypatch.setattr(coterie.lab.scenario.script, "algorithm", find)
+    monkeypatch.setattr(coterie.lab.scenario.world, "find", find_with_watchdog)
+    monkeypatch.setattr(coterie.lab.scenario.script, "find", find_with_watchdog)
 
 
 SILENT = """\

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cli import run
 from coterie.errors import ReplayError
 from coterie.lab.scenario import perform
@@ -144,5 +144,5 @@ def test_a_counterexample_of_an_algorithm_that_reads_its_clock_replays(tmp_path:
 def test_the_catalogue_says_which_algorithms_read_a_clock(path: Path) -> None:
     """The others do the same without one."""
     trace = perform(path.read_text(encoding="utf-8")).trace
-    if not algorithm(trace.header.algorithm).reads_clock:
+    if not find(trace.header.algorithm).reads_clock:
         replay(Trace(msgspec.structs.replace(trace.header, clock="none"), trace.records))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import UsageError
 from coterie.lab.scenario import from_trace, perform
 from coterie.process import Channel
@@ -79,7 +79,7 @@ def test_a_trace_that_reorders_names_the_weaker_channel_it_needs(
     text = "acquire 1\nrun\nacquire 2\nrun\nrelease 1\nacquire 1\ndeliver 1 > 2 Request\n"
     trace = perform("ricart-agrawala 2\n" + text).trace
     assert from_trace(trace).startswith("ricart-agrawala 2\n")
-    monkeypatch.setattr(algorithm("ricart-agrawala").process, "channel", Channel.FIFO)
+    monkeypatch.setattr(find("ricart-agrawala").process, "channel", Channel.FIFO)
     scenario = from_trace(trace)
     assert scenario.startswith("ricart-agrawala 2 channel=unordered\n")
     assert scenario.endswith("deliver 1 > 2 Request(3.1)\n")

@@ -7,10 +7,10 @@ import pytest
 from coterie.errors import UsageError
 from coterie.lab.serializability import check
 from coterie.transactions.history import (
-    Access,
-    Event,
     History,
-    Outcome,
+    HistoryAccess,
+    HistoryEvent,
+    TransactionOutcome,
     identity,
     parse_history,
 )
@@ -37,10 +37,14 @@ def test_a_history_has_the_accesses_and_the_outcome_of_each_transaction() -> Non
     )
     a, b, c = history.transactions.values()
     assert a.accesses == [
-        Access(1, "read", "x", None, None),
-        Access(4, "write", 7, [1], (3, 1)),
+        HistoryAccess(1, "read", "x", None, None),
+        HistoryAccess(4, "write", 7, [1], (3, 1)),
     ]
-    assert [t.outcome for t in (a, b, c)] == [Outcome.COMMITTED, Outcome.ABORTED, Outcome.UNKNOWN]
+    assert [t.outcome for t in (a, b, c)] == [
+        TransactionOutcome.COMMITTED,
+        TransactionOutcome.ABORTED,
+        TransactionOutcome.UNKNOWN,
+    ]
     assert (a.first, a.last) == (1, 5)
 
 
@@ -60,10 +64,10 @@ def test_a_byte_order_mark_and_an_empty_file_are_fine() -> None:
 
 def test_events_can_be_added_by_a_program() -> None:
     history = History()
-    history.add(Event("T1", "write", "x", 1))
-    history.add(Event("T1", "commit"))
+    history.add(HistoryEvent("T1", "write", "x", 1))
+    history.add(HistoryEvent("T1", "commit"))
     with pytest.raises(UsageError, match="line 3: T1 has committed on line 2 and can do nothing"):
-        history.add(Event("T1", "read", "x", 1))
+        history.add(HistoryEvent("T1", "read", "x", 1))
 
 
 @pytest.mark.parametrize(

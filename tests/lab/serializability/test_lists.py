@@ -10,14 +10,14 @@ import pytest
 from coterie.errors import UsageError
 from coterie.lab.isolation import judge_levels
 from coterie.lab.serializability import Report, check
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 from tests.transactions.serial_oracle import explains, serializable
 
 
 def history(*events: tuple[Any, ...]) -> History:
     told = History()
     for event in events:
-        told.add(Event(*event))
+        told.add(HistoryEvent(*event))
     return told
 
 
@@ -153,12 +153,12 @@ def drawn(seed: int) -> History:
                 seen = seen[: random.randint(0, len(seen))]
                 if seen and random.random() < 0.1:
                     seen[random.randrange(len(seen))] = random.choice(seen)
-                told.add(Event(name, "read", key, seen))
+                told.add(HistoryEvent(name, "read", key, seen))
         for place, name in told_elements:
-            told.add(Event(name, "append", key, place))
+            told.add(HistoryEvent(name, "append", key, place))
     for name in random.sample(names, len(names)):
         if random.random() < 0.95 and name in told.transactions:
-            told.add(Event(name, "commit" if random.random() < 0.95 else "abort"))
+            told.add(HistoryEvent(name, "commit" if random.random() < 0.95 else "abort"))
     return told
 
 

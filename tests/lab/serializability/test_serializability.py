@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.lab.serializability import Report, check
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 from tests.transactions.histories import NEITHER_WAY, SECOND_WAY, textbook
 from tests.transactions.serial_oracle import explains, serializable
 
@@ -118,11 +118,11 @@ def precedence_cycle(history: History) -> bool:
 
 def thomas() -> History:
     history = History()
-    history.add(Event("T10", "read", "x", None))
-    history.add(Event("T20", "write", "x", "new", 20))
-    history.add(Event("T10", "write", "x", "old", 10))
-    history.add(Event("T20", "commit"))
-    history.add(Event("T10", "commit"))
+    history.add(HistoryEvent("T10", "read", "x", None))
+    history.add(HistoryEvent("T20", "write", "x", "new", 20))
+    history.add(HistoryEvent("T10", "write", "x", "old", 10))
+    history.add(HistoryEvent("T20", "commit"))
+    history.add(HistoryEvent("T10", "commit"))
     return history
 
 
@@ -207,19 +207,19 @@ def test_a_read_that_no_order_explains_does_not_hide_a_cycle() -> None:
 
 def test_a_read_of_a_version_with_another_value_is_garbage() -> None:
     history = textbook("w1(x@1) c1")
-    history.add(Event("T2", "read", "x", "1", 2))
-    history.add(Event("T2", "commit"))
+    history.add(HistoryEvent("T2", "read", "x", "1", 2))
+    history.add(HistoryEvent("T2", "commit"))
     assert [a.name for a in check(history).anomalies] == ["garbage read"]
 
 
 def test_deletes_are_writes_of_null_with_a_version() -> None:
     history = History()
     for name, key_value, version in (("T1", 5, 1), ("T2", None, 2)):
-        history.add(Event(name, "write", "x", key_value, version))
-        history.add(Event(name, "commit"))
-    history.add(Event("T3", "read", "x", None, 2))
-    history.add(Event("T3", "commit"))
+        history.add(HistoryEvent(name, "write", "x", key_value, version))
+        history.add(HistoryEvent(name, "commit"))
+    history.add(HistoryEvent("T3", "read", "x", None, 2))
+    history.add(HistoryEvent("T3", "commit"))
     assert check(history).order == ("T1", "T2", "T3")
-    history.add(Event("T4", "read", "x", None, 0))  # as it was in the beginning
-    history.add(Event("T4", "commit"))
+    history.add(HistoryEvent("T4", "read", "x", None, 0))  # as it was in the beginning
+    history.add(HistoryEvent("T4", "commit"))
     assert check(history).order == ("T4", "T1", "T2", "T3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.lab.serializability import check
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 from tests.transactions.histories import shuffled
 from tests.transactions.serial_oracle import explains
 
@@ -16,8 +16,8 @@ def with_versions(history: History) -> History:
     for transaction in history.transactions.values():
         name = int(transaction.name)
         for _, op, key, value, _ in transaction.accesses:
-            stated.add(Event(name, op, key, value, name if op == "write" else None))
-        stated.add(Event(name, "commit"))
+            stated.add(HistoryEvent(name, op, key, value, name if op == "write" else None))
+        stated.add(HistoryEvent(name, "commit"))
     return stated
 
 
@@ -62,9 +62,9 @@ def test_one_wrong_read_among_ten_thousand_transactions_is_found(blind: bool) ->
         for access in transaction.accesses
         if access.op == "write" and access.key == 8
     )
-    history.add(Event("late", "read", 7, None))
-    history.add(Event("late", "read", 8, newest))
-    history.add(Event("late", "commit"))
+    history.add(HistoryEvent("late", "read", 7, None))
+    history.add(HistoryEvent("late", "read", 8, newest))
+    history.add(HistoryEvent("late", "commit"))
     (anomaly,) = check(history).anomalies
     assert anomaly.name == "G-single"
     assert "late" in anomaly.cycle

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import UsageError
 from coterie.lab.simulate import (
     Burst,
@@ -51,7 +51,7 @@ class Fine:
     """Trials in which nothing goes wrong."""
 
     def __call__(self, seed: int) -> Trial:
-        entry = algorithm("ricart-agrawala")
+        entry = find("ricart-agrawala")
         processes = entry.build(entry.setup(3))
         return Trial(processes, Closed(2), Network(Uniform(0.5, 1.5)))
 

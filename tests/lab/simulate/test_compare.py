@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from coterie.catalogue import Costs, algorithm, exactly
+from coterie.catalogue import Costs, exactly, find
 from coterie.errors import UsageError
 from coterie.lab.simulate import Exponential, Uniform, read_matrix
 from coterie.lab.simulate.compare import Comparison, LoadComparison, compare, compare_load
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from coterie.catalogue import Setup
     from coterie.lab.simulate.compare.sweep import AnyComparison
 
-NAIMI, MAEKAWA = algorithm("naimi-trehel"), algorithm("maekawa")
+NAIMI, MAEKAWA = find("naimi-trehel"), find("maekawa")
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_under_other_conditions_delays_are_means_and_nothing_is_judged() -> None
 def test_beside_a_workload_stands_the_formula_for_it(
     name: str, workload: str, formula: str, theory: object
 ) -> None:
-    entry = algorithm(name)
+    entry = find(name)
     found = compare_load(entry, entry.setup(7), Conditions(workload=workload), seeds=2)
     assert (found.messages.formula, found.messages.theory) == (formula, theory)
     assert found.judged is (workload == "one-at-a-time")
@@ -100,7 +100,7 @@ def test_beside_a_workload_stands_the_formula_for_it(
 
 
 def test_random_requesters_of_a_tree_pay_twice_the_mean_distance() -> None:
-    entry = algorithm("raymond")
+    entry = find("raymond")
     conditions = Conditions(workload="one-at-random", entries=100)
     found = compare_load(entry, entry.setup(7), conditions, seeds=10).messages
     assert found.half_width is not None

@@ -11,7 +11,7 @@ from coterie.errors import UsageError
 from coterie.lab.simulate import (
     Matrix,
     Network,
-    Plan,
+    TrialBuilder,
     Uniform,
     parse_latency,
     read_latency,
@@ -33,7 +33,7 @@ def test_the_example_is_a_square_of_five_places() -> None:
     matrix = read_matrix(EXAMPLE)
     assert len(matrix.rows) == 5
     assert matrix.rows[0][4] == matrix.rows[4][0] == 115
-    assert run_trial(Plan(algorithm="maekawa", latency=matrix)(1), 1).stopped == "done"
+    assert run_trial(TrialBuilder(algorithm="maekawa", latency=matrix)(1), 1).stopped == "done"
 
 
 def test_a_file_is_a_matrix_in_text(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [1, 4, 7])
 def test_the_processes_of_a_file_are_dealt_evenly(size: int) -> None:
     with pytest.raises(UsageError, match=f"delays for 5 places: .* a multiple of it, got {size}"):
-        Plan(algorithm="maekawa", size=size, latency=read_matrix(EXAMPLE))(1)
+        TrialBuilder(algorithm="maekawa", size=size, latency=read_matrix(EXAMPLE))(1)
     check_size(read_matrix(EXAMPLE), 10)
     check_size(Matrix(((1, 9), (9, 1))), 7)  # regions written in place may be of any size
 
@@ -124,7 +124,7 @@ def test_with_jitter_messages_of_a_link_keep_their_order_where_that_is_asked_for
 
 def test_a_plan_with_a_file_needs_the_file_once(tmp_path: Path) -> None:
     path = written(tmp_path, "1,2\n2,1\n")
-    plan = Plan(
+    plan = TrialBuilder(
         algorithm="centralized", size=2, latency=read_latency(str(path)), hold=Uniform(0, 1)
     )
     path.unlink()

@@ -13,7 +13,7 @@ from coterie.trace import Header, Violated
 from tests.lab.simulate.toys import Careless, Failing, Forgetful, Script, Server
 
 if TYPE_CHECKING:
-    from coterie.lab.simulate.engine.observer import Order
+    from coterie.lab.simulate.observer import Order
 
 
 def test_two_inside_at_once_violate_safety() -> None:

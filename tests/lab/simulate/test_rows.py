@@ -15,9 +15,9 @@ from coterie.lab.simulate import (
     Burst,
     Interval,
     LogNormal,
-    Plan,
     Report,
     Trial,
+    TrialBuilder,
     Uniform,
     campaign,
     run_trial,
@@ -25,13 +25,13 @@ from coterie.lab.simulate import (
     to_dicts,
     totals,
 )
-from coterie.lab.simulate.plan import ANY_NUMBER
+from coterie.lab.simulate.trial_builder import ANY_NUMBER
 from tests.lab.simulate.toys import Careless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PLAN = Plan(algorithm="maekawa", size=7, hold=1.0, latency=Uniform(0.5, 1.5), entries=3)
+PLAN = TrialBuilder(algorithm="maekawa", size=7, hold=1.0, latency=Uniform(0.5, 1.5), entries=3)
 
 
 def test_a_row_has_all_that_the_run_reports() -> None:
@@ -64,7 +64,7 @@ def test_a_row_is_flat_and_what_was_not_measured_is_none() -> None:
 
 
 def test_what_processes_tell_of_themselves_is_in_the_row() -> None:
-    plan = Plan(algorithm="fault-tolerant", size=3, entries=1)
+    plan = TrialBuilder(algorithm="fault-tolerant", size=3, entries=1)
     row = run_trial(plan(1), 1).to_dict()
     assert row["fact_coterie"].startswith("[[")
 
@@ -177,16 +177,18 @@ def test_the_columns_are_what_a_data_frame_takes() -> None:
 )
 def test_a_plan_says_what_is_wrong_with_it(options: dict[str, Any], text: str) -> None:
     with pytest.raises(UsageError, match=text):
-        Plan(**{"algorithm": "maekawa", **options})(1)
+        TrialBuilder(**{"algorithm": "maekawa", **options})(1)
 
 
 def test_users_of_a_variant_that_fails_stay_inside_so_that_it_is_noticed() -> None:
-    assert Plan(algorithm="suzuki-kasami")(1).workload.hold == 0
-    assert Plan(algorithm="suzuki-kasami", variant="survey")(1).workload.hold == 1
-    assert Plan(algorithm="suzuki-kasami", variant="survey", hold=0.0)(1).workload.hold == 0
+    assert TrialBuilder(algorithm="suzuki-kasami")(1).workload.hold == 0
+    assert TrialBuilder(algorithm="suzuki-kasami", variant="survey")(1).workload.hold == 1
+    assert TrialBuilder(algorithm="suzuki-kasami", variant="survey", hold=0.0)(1).workload.hold == 0
 
 
 def test_a_plan_draws_its_faults_from_the_seed() -> None:
-    plan = Plan(algorithm="fault-tolerant", random_faults=ANY_NUMBER, latency=LogNormal(1, 0.1))
+    plan = TrialBuilder(
+        algorithm="fault-tolerant", random_faults=ANY_NUMBER, latency=LogNormal(1, 0.1)
+    )
     assert plan(3).faults == plan(3).faults
     assert len({len(plan(seed).faults) for seed in range(10)}) > 1

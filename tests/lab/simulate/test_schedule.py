@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.lab.simulate.engine.schedule import NEAR_MAX, Schedule
+from coterie.lab.simulate.schedule import NEAR_MAX, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.lab.simulate.engine.schedule import Item
+    from coterie.lab.simulate.schedule import Item
 
 DELAYS: dict[str, Callable[[Random], float]] = {
     "uniform": lambda random: random.uniform(0.5, 1.5),

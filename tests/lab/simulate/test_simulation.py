@@ -24,7 +24,7 @@ from coterie.lab.simulate import (
     Simulation,
     Uniform,
 )
-from coterie.lab.simulate.engine.outbox import GroupOutbox
+from coterie.lab.simulate.outbox import GroupOutbox
 from coterie.process import Outbox
 from coterie.trace import Header
 from tests.harness import build
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 PROGRAM = """
 import sys
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.lab.simulate import Closed, Exponential, Network, Simulation, random_faults
 from coterie.trace import Header
 
-entry = algorithm("maekawa")
+entry = find("maekawa")
 result = Simulation(
     entry.build(entry.setup(7)),
     workload=Closed(5, hold=Exponential(1)),

@@ -35,7 +35,8 @@ from coterie.cluster.client.participant import ParticipantHost
 from coterie.cluster.runtime.durable import replace
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.store.log import StoreLog
-from coterie.cluster.voter.host import HostedVoter, VoterHost
+from coterie.cluster.voter.host import VoterHost
+from coterie.cluster.voter.hosted_voter import HostedVoter
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.link import Link

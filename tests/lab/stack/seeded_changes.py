@@ -83,9 +83,9 @@ CHANGES: dict[str, Bug] = {
     # Links and handshakes
     "newcomers are not called": Bug(
         ParticipantHost,
-        "            if is_new:\n                self.lines[voter].start()",
+        "            if is_new:\n                self.links[voter].start()",
         "            if is_new and membership is self.membership:\n"
-        "                self.lines[voter].start()",
+        "                self.links[voter].start()",
         "changes",
     ),
     "configurations of other numbers are refused": Bug(

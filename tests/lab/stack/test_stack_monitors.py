@@ -14,7 +14,7 @@ from coterie.algorithms.mutex.quorum.leased.sessions import Downlink
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.succession import Succession
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
-from coterie.lab.stack.monitors import (
+from coterie.lab.stack.scene.monitors import (
     AccusationMonitor,
     ConfigurationMonitor,
     HistoryMonitor,

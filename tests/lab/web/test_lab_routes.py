@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.lab.play.questions import Position, Question
-    from coterie.lab.play.runs.address import Refusal
 
 APP = Guard(LabPages(Laboratory()).app(), [HOST])
 BASIC = "maekawa 3 variant=basic"
@@ -95,6 +94,17 @@ def test_a_bad_question_is_refused_with_a_reason(path: str, question: object) ->
     answered = post(path, question)
     assert answered.status == 400
     assert msgspec.json.decode(answered.body)["error"]
+
+
+def test_a_refused_move_is_named_with_the_moves_that_are_possible_there() -> None:
+    """A run is played up to such a move; a file of it is refused."""
+    question = {"first": "lamport 2", "moves": ["acquire 1", "fly 1"]}
+    refusal = answer("play", question)["refusal"]
+    assert refusal["error"].startswith("cannot 'fly 1' here")
+    assert refusal["at"] == 1
+    assert "deliver 1 > 2" in refusal["possible"]
+    exported = post("export", {**question, "form": "svg"})
+    assert (exported.status, msgspec.json.decode(exported.body)) == (400, refusal)
 
 
 def test_any_address_is_answered_and_never_with_an_error_of_ours() -> None:
@@ -209,7 +219,7 @@ def test_the_event_loop_plays_no_run() -> None:
     threads = []
 
     class Watched(Laboratory):
-        def play(self, question: Question) -> Position | Refusal:
+        def play(self, question: Question) -> Position:
             threads.append(threading.current_thread())
             return super().play(question)
 

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from coterie.lab.notebook import live_run
 from coterie.lab.play.exploration.bound import Bound
 from coterie.lab.play.laboratory import Laboratory
-from coterie.lab.play.questions import Fates, Position, Question
+from coterie.lab.play.questions import Question
 from coterie.lab.scenario import perform
 from coterie.lab.web.file import map_page
 from tests.browser import serious_findings, watched_page
@@ -33,7 +33,6 @@ ASK = """async ([path, question]) => {
 
 def saved(tmp_path: Path, first: str, bound: Bound) -> str:
     page = map_page(first, bound=bound)
-    assert isinstance(page, str)
     path = tmp_path / "map.html"
     path.write_text(page, encoding="utf-8")
     return path.as_uri()
@@ -99,8 +98,6 @@ def compare(page: Page, lab: Laboratory, question: Question) -> dict[str, Any]:
     shown: dict[str, Any] = page.evaluate(ASK, ["/api/play", asked])
     fates: dict[str, Any] = page.evaluate(ASK, ["/api/fates", asked])
     there, judged = lab.play(question), lab.fates(question)
-    assert isinstance(there, Position)
-    assert isinstance(judged, Fates)
     assert len(shown["steps"]) == len(there.steps)
     if shown["steps"][-1]["violation"] is None:
         phases = [state["phase"] for state in shown["states"]]
@@ -135,7 +132,6 @@ def test_a_run_in_a_notebook_is_played_in_a_frame_that_reaches_nothing(
 def test_a_picture_of_the_docs_is_played_where_it_is_html(browser: Browser, tmp_path: Path) -> None:
     live = tmp_path / "run.html"
     page = map_page("maekawa 3 variant=basic", ["acquire 1"])
-    assert isinstance(page, str)
     live.write_text(page)
     script = (Path(__file__).parents[3] / "docs" / "live.js").read_text()
     (tmp_path / "page.html").write_text(

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from starlette.requests import Request
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.dashboard.guard import Guard
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.simulate import Closed, Simulation
@@ -118,7 +118,7 @@ def test_whatever_is_asked_is_answered(path: str) -> None:
 
 def test_a_trace_is_drawn_if_there_is_one() -> None:
     assert ask(APP, "/api/trace").status == 400
-    entry = algorithm("raymond")
+    entry = find("raymond")
     header = Header(algorithm="raymond", size=3)
     simulation = Simulation(entry.build(entry.setup(3)), workload=Closed(2), header=header)
     trace = simulation.run().trace

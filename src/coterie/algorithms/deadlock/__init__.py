@@ -2,7 +2,7 @@
 
 The graph and its oracle are values (`wait_for`). Detectors are parts that a process holds: each is
 told when a wait begins and ends, and tells when that wait is to be broken off. `Diffusing` is the
-one to use; `Reporting` with a `Coordinator` or a tree of `Controller`, and `Survey`, are the others
+one to use; `Reporting` with a `Coordinator` or a tree of `Controller`, and `SurveyDetector`, are the others
 of the literature. The lock service asks twice instead (`double_collect`).
 """
 
@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     from coterie.algorithms.deadlock.detectors.detector import Detector
     from coterie.algorithms.deadlock.detectors.diffusing import Diffusing
     from coterie.algorithms.deadlock.detectors.hierarchical import Controller
-    from coterie.algorithms.deadlock.detectors.survey import Survey
+    from coterie.algorithms.deadlock.detectors.survey import SurveyDetector
     from coterie.algorithms.deadlock.detectors.trial import Deadlocked
-    from coterie.algorithms.deadlock.detectors.waits import Member, Wait, WaitId, choose_victim
+    from coterie.algorithms.deadlock.detectors.waits import (
+        StuckProcess,
+        Wait,
+        WaitId,
+        choose_victim,
+    )
     from coterie.algorithms.deadlock.explanation import Explanation, explain
     from coterie.algorithms.deadlock.graph_file import parse_graph
     from coterie.algorithms.deadlock.wait_for import Graph
@@ -33,9 +38,9 @@ __all__ = [
     "Diffusing",
     "Explanation",
     "Graph",
-    "Member",
     "Reporting",
-    "Survey",
+    "StuckProcess",
+    "SurveyDetector",
     "Wait",
     "WaitId",
     "all_of",
@@ -52,9 +57,9 @@ MODULES = {
     "detectors.detector": ("Detector",),
     "detectors.diffusing": ("Diffusing",),
     "detectors.hierarchical": ("Controller",),
-    "detectors.survey": ("Survey",),
+    "detectors.survey": ("SurveyDetector",),
     "detectors.trial": ("Deadlocked",),
-    "detectors.waits": ("Member", "Wait", "WaitId", "choose_victim"),
+    "detectors.waits": ("StuckProcess", "Wait", "WaitId", "choose_victim"),
     "explanation": ("Explanation", "explain"),
     "graph_file": ("parse_graph",),
     "wait_for": ("Graph",),

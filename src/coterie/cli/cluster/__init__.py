@@ -14,14 +14,14 @@ from coterie.cli.common.output import output_option
 from coterie.cluster.change import plan
 from coterie.cluster.change.operation import goal_to_add, goal_to_replace, goal_to_set
 from coterie.cluster.change.plan import TIMES, Newcomer
-from coterie.cluster.membership.membership import parse_address
+from coterie.cluster.wire.address import parse_address
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.algorithms.mutex.quorum.leased.changer import Goal
-    from coterie.cluster.change.survey import Standing
+    from coterie.cluster.change.survey import KnownConfiguration
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -45,7 +45,9 @@ def change_options(command: Command) -> Command:
                 "--dry-run", is_flag=True, help="Check and show the steps, change nothing."
             ),
             click.option(
-                "--yes", is_flag=True, help="Also if fewer failures are borne afterwards."
+                "--yes",
+                is_flag=True,
+                help="Also if fewer failures are borne afterwards, or the lease is longer than an hour.",
             ),
             click.option(
                 "--timeout",
@@ -115,7 +117,7 @@ def add(*, nodes: tuple[str, ...], votes: int, **options: Any) -> int:
     """
     newcomers = [_newcomer(text, votes) for text in nodes]
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return await goal_to_add(standing, newcomers)
 
     return run_change(Terms(**options), goal)
@@ -127,7 +129,7 @@ def add(*, nodes: tuple[str, ...], votes: int, **options: Any) -> int:
 def remove(*, nodes: tuple[str, ...], **options: Any) -> int:
     """Let nodes vote no more; they may be switched off when the command has ended."""
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return plan.remove(standing.configuration, _names(nodes))
 
     return run_change(Terms(**options), goal)
@@ -147,7 +149,7 @@ def replace(*, old: str, new: str | None, **options: Any) -> int:
         return run_replacement(Terms(**options), old, _newcomer(new, 1).address if new else None)
     newcomer = _newcomer(new, 1)
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return await goal_to_replace(standing, old, newcomer)
 
     return run_change(Terms(**options), goal)
@@ -165,7 +167,7 @@ def set_values(*, values: tuple[str, ...], **options: Any) -> int:
     """
     chosen = dict(_setting(text) for text in values)
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return goal_to_set(standing, chosen)
 
     return run_change(Terms(**options), goal, forms="protocol" in chosen)
@@ -176,7 +178,7 @@ def set_values(*, values: tuple[str, ...], **options: Any) -> int:
 def finish(**options: Any) -> int:
     """Bring a change to its end that was left in the middle."""
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return plan.finish(standing.configuration)
 
     return run_change(Terms(**options), goal)
@@ -187,7 +189,7 @@ def finish(**options: Any) -> int:
 def abort(**options: Any) -> int:
     """Take back a change that was left in its joint step; its new nodes need not run."""
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return plan.abort(standing.configuration)
 
     return run_change(Terms(**options), goal)

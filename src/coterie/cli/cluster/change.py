@@ -14,8 +14,8 @@ from coterie.cluster.change import plan
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.change.operation import check_end, check_quorum, replace_disk
-from coterie.cluster.change.plan import Plan, make_plan
-from coterie.cluster.change.survey import Standing, check_orders, look
+from coterie.cluster.change.plan import ChangePlan, make_plan
+from coterie.cluster.change.survey import KnownConfiguration, check_orders, look
 from coterie.cluster.url import make_visit
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import ChangeConflict, NoQuorum, NotFormed, Unavailable, UsageError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coterie.cluster.client.access import Visit
 
 POLL_SECONDS = 0.2
+LEASE_SECONDS_MAX = 3600.0  # without consent
 QUIET_SECONDS = 3.0  # before a missing quorum is mentioned
 UNKNOWN = "nothing is decided as far as it is known: look with coterie cluster status"
 
@@ -78,7 +79,7 @@ def visit_of(url: str | None) -> Visit:
 
 
 def run_change(
-    terms: Terms, make_goal: Callable[[Standing], Awaitable[Goal]], *, forms: bool = False
+    terms: Terms, make_goal: Callable[[KnownConfiguration], Awaitable[Goal]], *, forms: bool = False
 ) -> int:
     """Change a cluster as it is asked for; `forms`: also one that has no number yet."""
     return asyncio.run(_change(terms, make_goal, forms=forms))
@@ -90,7 +91,7 @@ def run_replacement(terms: Terms, name: str, address: str | None) -> int:
 
 
 async def _change(
-    terms: Terms, make_goal: Callable[[Standing], Awaitable[Goal]], *, forms: bool
+    terms: Terms, make_goal: Callable[[KnownConfiguration], Awaitable[Goal]], *, forms: bool
 ) -> int:
     standing = await _look(terms, forms=forms)
     goal = await make_goal(standing)
@@ -115,7 +116,7 @@ async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
     """Remove the voter and add its successor: two of one name cannot stand side by side."""
     standing = await _look(terms, forms=False)
     without, second, newcomer = await replace_disk(standing, name, address)
-    intended = Plan(
+    intended = ChangePlan(
         second.goal, (*without.steps, *second.steps), without.before, without.after, second.after
     )
     _show(standing, intended)
@@ -130,7 +131,7 @@ async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
     return _report(terms, standing, intended, reached, done=True)
 
 
-async def _look(terms: Terms, *, forms: bool) -> Standing:
+async def _look(terms: Terms, *, forms: bool) -> KnownConfiguration:
     standing = await look(visit_of(terms.url))
     number, cluster = standing.configuration.number, standing.membership.cluster
     if terms.if_number is not None and terms.if_number != number:
@@ -145,7 +146,7 @@ async def _look(terms: Terms, *, forms: bool) -> Standing:
     return standing
 
 
-async def refuse_unformed(standing: Standing) -> None:
+async def refuse_unformed(standing: KnownConfiguration) -> None:
     """Raise `NotFormed` and say what is missing."""
     cluster = f"cluster {standing.membership.cluster!r}"
     await forming_goal(standing.membership, standing.security)
@@ -156,7 +157,7 @@ async def refuse_unformed(standing: Standing) -> None:
     )
 
 
-def _show(standing: Standing, intended: Plan) -> None:
+def _show(standing: KnownConfiguration, intended: ChangePlan) -> None:
     present = standing.configuration
     names = ", ".join(member.name for member in standing.membership.members)
     click.echo(
@@ -175,9 +176,16 @@ def _borne(failures: int) -> str:
     return str(failures) if failures >= 0 else "no quorum"
 
 
-def _check(terms: Terms, standing: Standing, intended: Plan, *, agreed: Plan | None = None) -> None:
+def _check(
+    terms: Terms,
+    standing: KnownConfiguration,
+    intended: ChangePlan,
+    *,
+    agreed: ChangePlan | None = None,
+) -> None:
     """Refuse what would stop half-way, and what makes the cluster weaker without consent."""
     check_end(standing, intended)
+    _check_lease(terms, standing, intended)
     agreed = agreed or intended
     if agreed.after < agreed.before and not terms.yes:
         raise UsageError(
@@ -186,12 +194,23 @@ def _check(terms: Terms, standing: Standing, intended: Plan, *, agreed: Plan | N
         )
 
 
+def _check_lease(terms: Terms, standing: KnownConfiguration, intended: ChangePlan) -> None:
+    """Refuse a lease that is likely a typing error: after a start, nodes give no votes for so long."""
+    part, present = intended.goal.part, standing.configuration.settings.lease
+    if part is None or terms.yes or part.settings.lease <= max(present, LEASE_SECONDS_MAX):
+        return
+    raise UsageError(
+        f"a lease of {part.settings.lease:g} s keeps a lock for so long after its holder is gone, and"
+        " nodes give no votes for so long after a start: add --yes if that is meant"
+    )
+
+
 def _failures(count: int) -> str:
     return f"{count} failure" if count == 1 else f"{count} failures"
 
 
 async def _carry_out(
-    terms: Terms, standing: Standing, goal: Goal, rest: Rest = USUAL_REST
+    terms: Terms, standing: KnownConfiguration, goal: Goal, rest: Rest = USUAL_REST
 ) -> Configuration:
     line = ProgressLine()
 
@@ -258,7 +277,9 @@ def _named(missing: dict[str, str]) -> str:
     return "; ".join(f"{name}: {why}" for name, why in missing.items())
 
 
-def _not_done(change: Change, standing: Standing, terms: Terms, further: str) -> Unavailable:
+def _not_done(
+    change: Change, standing: KnownConfiguration, terms: Terms, further: str
+) -> Unavailable:
     missing = change.unreachable()
     cluster = f"cluster {standing.membership.cluster!r}"
     if missing:
@@ -273,7 +294,12 @@ def _not_done(change: Change, standing: Standing, terms: Terms, further: str) ->
 
 
 def _report(
-    terms: Terms, standing: Standing, intended: Plan, reached: Configuration, *, done: bool
+    terms: Terms,
+    standing: KnownConfiguration,
+    intended: ChangePlan,
+    reached: Configuration,
+    *,
+    done: bool,
 ) -> int:
     leaving = intended.leaving if done else ()
     seats = reached.seats

@@ -17,7 +17,7 @@ from coterie.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.cluster.change.survey import Standing
+    from coterie.cluster.change.survey import KnownConfiguration
 
 DANGER = (
     "No quorum decides this. If a voter that is given up still runs, programs that reach it may hold\n"
@@ -58,13 +58,13 @@ def run_force(
     return 0
 
 
-async def _look(url: str | None) -> Standing:
+async def _look(url: str | None) -> KnownConfiguration:
     standing = await look(visit_of(url))
     await check_orders(standing)
     return standing
 
 
-def _ask(standing: Standing) -> None:
+def _ask(standing: KnownConfiguration) -> None:
     cluster = standing.membership.cluster
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to confirm at: add --yes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -12,12 +12,15 @@ from coterie.cli.cluster.change import visit_of
 from coterie.cli.common.output import print_json, print_table
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.plan import failures_borne, protocol_of, votes_of
-from coterie.cluster.change.survey import SpareState, Standing, VoterState, look, look_for_spares
+from coterie.cluster.change.survey import (
+    KnownConfiguration,
+    SpareState,
+    VoterState,
+    look,
+    look_for_spares,
+)
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import CoterieError
-
-if TYPE_CHECKING:
-    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 
 SETTLED, UNSETTLED, NO_QUORUM = 0, 1, 69
 ABSTAINS = "abstains"
@@ -104,7 +107,8 @@ async def _settlement(url: str | None) -> Settlement:
     silent = [seat for seat in present.seats if seat not in standing.voting]
     borne = min(failures_borne(part.quorums, silent) for part in present.rule.parts)
     state, advice = await _state(standing)
-    health = SETTLED if state == "settled" and not silent else UNSETTLED
+    is_alone = all(spare.is_harmless for spare in spares)
+    health = SETTLED if state == "settled" and not silent and is_alone else UNSETTLED
     return Settlement(
         standing.membership.cluster,
         present.number,
@@ -116,22 +120,25 @@ async def _settlement(url: str | None) -> Settlement:
         borne,
         tuple(rule.number for rule in present.open),
         present.by,
-        [_row(voter, present) for voter in standing.voters],
+        [_row(voter, standing) for voter in standing.voters],
         spares,
         advice,
         NO_QUORUM if borne < 0 else health,
     )
 
 
-def _row(voter: VoterState, present: Configuration) -> VoterRow:
-    condition = voter.condition
+def _row(voter: VoterState, standing: KnownConfiguration) -> VoterRow:
+    condition, present = voter.condition, standing.configuration
     if condition is None:
         votes = votes_of(present, voter.seat)
-        trouble = f"down: {voter.trouble}"
+        trouble = voter.trouble if voter.is_foreign else f"down: {voter.trouble}"
         return VoterRow(voter.name, voter.address, voter.seat, votes, "", trouble, None, 0, 0)
     state = ABSTAINS if condition.abstains else "votes"
     if not voter.is_meant:
-        state = "spare: another disk than the voter's"
+        owner = standing.owner_of_disk(voter)
+        state = (
+            f"has the disk of voter {owner}" if owner else "spare: another disk than the voter's"
+        )
     theirs = condition.configuration
     return VoterRow(
         voter.name,
@@ -146,7 +153,7 @@ def _row(voter: VoterState, present: Configuration) -> VoterRow:
     )
 
 
-async def _state(standing: Standing) -> tuple[str, str]:
+async def _state(standing: KnownConfiguration) -> tuple[str, str]:
     """Say what is under way, and what to do about it."""
     present = standing.configuration
     if present.number == 0:
@@ -159,14 +166,27 @@ async def _state(standing: Standing) -> tuple[str, str]:
         )
     if present.open:
         return "closing", "a change was not brought to its end: coterie cluster finish"
+    return "settled", _advice(standing)
+
+
+def _advice(standing: KnownConfiguration) -> str:
+    """Say what to do about voters that do not answer with their own disks."""
+    swapped = [voter.name for voter in standing.voters if standing.owner_of_disk(voter)]
+    if swapped:
+        return f"start with their own data directories: {', '.join(swapped)}"
+    foreign = [voter.name for voter in standing.voters if voter.is_foreign]
+    if foreign:
+        return (
+            f"another installation of cluster {standing.membership.cluster} answers at the addresses"
+            f" of {', '.join(foreign)}: look at their addresses and data directories"
+        )
     others = [voter.name for voter in standing.voters if voter.condition and not voter.is_meant]
     if standing.is_lost:
-        return "settled", f"a quorum of the disks is lost; if that is for good: {standing.force}"
-    lost = f"after the loss of a disk: coterie cluster replace {others[0]}" if others else ""
-    return "settled", lost
+        return f"a quorum of the disks is lost; if that is for good: {standing.force}"
+    return f"after the loss of a disk: coterie cluster replace {others[0]}" if others else ""
 
 
-async def _why_unformed(standing: Standing) -> str:
+async def _why_unformed(standing: KnownConfiguration) -> str:
     try:
         await forming_goal(standing.membership, standing.security)
     except CoterieError as error:

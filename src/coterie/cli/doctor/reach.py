@@ -9,17 +9,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from coterie.cli.doctor.diagnosis import Diagnosis
-from coterie.cli.status import source_of
 from coterie.cluster.membership.config import load
 from coterie.cluster.url import make_visit
 from coterie.errors import CoterieError, Unavailable
+from coterie.locks.status import find_source
 from coterie.locks.url import scheme_of, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.address import Address
+    from coterie.locks.status import Status
 
 CALL_SECONDS_MAX = 3.0
 SLOW_SECONDS = 0.25
@@ -31,24 +32,28 @@ def look_at_service(url: str) -> Iterator[Diagnosis]:
     """Ask every node or server that the URL names how it is."""
     name = without_password(url)
     try:
-        state = source_of(url).state(locks=False)
+        status = asyncio.run(_status(url))
     except Unavailable as error:
         yield Diagnosis(name, "bad", str(error), "start it, or look at addresses and firewalls")
         return
     except (CoterieError, UnicodeError) as error:
         yield Diagnosis(name, "bad", str(error), "see docs/troubleshooting.md for this error")
         return
-    if getattr(state, "joint", False):
+    if getattr(status.state, "joint", False):
         advice = "end it with coterie cluster finish, or take it back with coterie cluster abort"
         yield Diagnosis(name, "look", "a change of its voters is under way", advice)
-    if not state.nodes:
+    if status.kind == "lock directory":
         yield Diagnosis(name, "good", "the lock directory can be read")
-    for node in state.nodes:
-        what = f"{getattr(node, 'name', 'server')} at {node.address}"
+    for node in status.nodes:
+        what = f"{'server' if status.kind == 'server' else node.name} at {node.address}"
         if node.trouble:
             yield Diagnosis(what, "bad", node.trouble, "start it, or look at its log")
         else:
             yield Diagnosis(what, "good", "answers")
+
+
+async def _status(url: str) -> Status:
+    return await (await find_source(url)).look()
 
 
 def look_at_lines(url: str) -> Iterator[Diagnosis]:

@@ -15,7 +15,7 @@ from coterie.cli.common.progress import ProgressLine
 from coterie.cli.common.signals import Signals
 from coterie.cli.lab.options import to_path
 from coterie.errors import UsageError
-from coterie.lab.audit.runner import Plan, Runner
+from coterie.lab.audit.runner import AuditPlan, Runner
 from coterie.lab.audit.target import make_target
 from coterie.lab.audit.verdict import Verdict, judge
 from coterie.lab.audit.workload import WORKLOADS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.lab.audit.target import Target
-    from coterie.transactions.history import Event
+    from coterie.transactions.history import HistoryEvent
 
 PREFIX = "coterie_audit"
 
@@ -88,7 +88,7 @@ def command(
     not be decided, 69 if the store cannot be reached.
     """  # noqa: D301 - Click needs the character itself
     prefix = f"{PREFIX}_{system.secret(6).hex()}"
-    plan = Plan(
+    plan = AuditPlan(
         level=isolation or "",
         workloads=_workloads(workload),
         clients=clients,
@@ -115,7 +115,7 @@ def command(
     return {True: 0, False: 1, None: 3}[verdict.serializable]
 
 
-async def _audit(url: str, prefix: str, plan: Plan) -> tuple[Verdict, list[Event]]:
+async def _audit(url: str, prefix: str, plan: AuditPlan) -> tuple[Verdict, list[HistoryEvent]]:
     target = make_target(url, prefix)
     name = _level(target, plan.level)
     line = ProgressLine()
@@ -160,7 +160,7 @@ VERDICTS = {
 }
 
 
-def _print(verdict: Verdict, events: list[Event]) -> None:
+def _print(verdict: Verdict, events: list[HistoryEvent]) -> None:
     click.echo(f"{verdict.store}, {verdict.isolation}: {VERDICTS[verdict.serializable]}")
     rows = [
         [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.catalogue import Costs, algorithm, algorithms, mutexes, source_of
+from coterie.catalogue import Costs, algorithms, find, mutexes, source_of
 from coterie.cli.common.output import number, print_json, print_table, rows_option, write_file
 from coterie.cli.common.progress import ProgressLine
 from coterie.cli.lab.options import (
@@ -291,7 +291,7 @@ def _with_interval(mean: float, half_width: float | None) -> str:
 
 
 def _name(comparison: AnyComparison) -> str:
-    default = algorithm(comparison.algorithm).variants[0].name
+    default = find(comparison.algorithm).variants[0].name
     suffix = "" if comparison.variant == default else f" ({comparison.variant})"
     return comparison.algorithm + suffix
 

@@ -13,19 +13,17 @@ from coterie.errors import CoterieError, UsageError
 from coterie.lab.play.exercises.challenge import (
     BUDGET_MILLISECONDS,
     ChallengeQuestion,
-    Score,
     fitting,
     read_answer,
     score,
 )
 from coterie.lab.play.laboratory import Laboratory
-from coterie.lab.play.runs.address import Refusal
 from coterie.lab.play.runs.fork import address_of
 from coterie.lab.play.runs.scenario import read_scenario
 from coterie.trace import parse_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 ADDRESSES = ("#/break/", "#/run/", "#/z/")
 SHOWN_MAX = 40  # characters of an answer in the table
@@ -46,7 +44,8 @@ class Grade(msgspec.Struct, frozen=True):
 
 class _Answer(NamedTuple):
     name: str
-    runs: list[ChallengeQuestion] | Refusal
+    runs: list[ChallengeQuestion]
+    fault: str = ""  # why it cannot be read
 
 
 def grade(answers: Sequence[str], output: str) -> int:
@@ -67,7 +66,7 @@ def _read(argument: str) -> Iterator[_Answer]:
     """Read an address, or a file: addresses on lines of their own, a scenario or a trace."""
     path = Path(argument)
     if any(mark in argument for mark in ADDRESSES):
-        yield _Answer(argument, read_answer(argument))
+        yield _parse(argument, read_answer, argument)
         return
     try:
         text = path.read_text(encoding="utf-8")
@@ -76,40 +75,41 @@ def _read(argument: str) -> Iterator[_Answer]:
     lines = text.splitlines()
     addresses = [(number, line) for number, line in enumerate(lines, 1) if _is_address(line)]
     for number, line in addresses:
-        yield _Answer(f"{path.name}:{number}", read_answer(line.strip()))
+        yield _parse(f"{path.name}:{number}", read_answer, line.strip())
     if not addresses:
-        yield _Answer(path.name, _run(text))
+        yield _parse(path.name, _read_run, text)
 
 
 def _is_address(line: str) -> bool:
     return any(mark in line for mark in ADDRESSES)
 
 
-def _run(text: str) -> list[ChallengeQuestion] | Refusal:
-    if text.lstrip().startswith("{"):
-        try:
-            run = address_of(parse_trace(text))
-        except CoterieError as error:
-            return Refusal(str(error))
-    else:
-        run = read_scenario(text)
-    return run if isinstance(run, Refusal) else fitting(run)
+def _parse(name: str, read: Callable[[str], list[ChallengeQuestion]], text: str) -> _Answer:
+    try:
+        return _Answer(name, read(text))
+    except CoterieError as error:
+        return _Answer(name, [], str(error))
+
+
+def _read_run(text: str) -> list[ChallengeQuestion]:
+    is_trace = text.lstrip().startswith("{")
+    return fitting(address_of(parse_trace(text)) if is_trace else read_scenario(text))
 
 
 def _grades(laboratory: Laboratory, answer: _Answer) -> list[Grade]:
     """Score an answer; of several challenges that it fits, those that it reaches, or the first."""
-    if isinstance(answer.runs, Refusal):
-        return [_refused(answer.name, "", answer.runs)]
+    if answer.fault:
+        return [_refused(answer.name, "", answer.fault)]
     grades = [_grade(laboratory, answer.name, run) for run in answer.runs]
     return [each for each in grades if each.reached] or grades[:1]
 
 
 def _grade(laboratory: Laboratory, name: str, run: ChallengeQuestion) -> Grade:
     asked = msgspec.structs.replace(run, budget_ms=BUDGET_MILLISECONDS)
-    judged = score(laboratory, asked)
-    if isinstance(judged, Refusal):
-        return _refused(name, run.name, judged)
-    assert isinstance(judged, Score)
+    try:
+        judged = score(laboratory, asked)
+    except UsageError as error:
+        return _refused(name, run.name, str(error))
     return Grade(
         name,
         run.name,
@@ -122,8 +122,8 @@ def _grade(laboratory: Laboratory, name: str, run: ChallengeQuestion) -> Grade:
     )
 
 
-def _refused(name: str, challenge: str, refusal: Refusal) -> Grade:
-    return Grade(name, challenge, False, None, None, None, 0, refusal.error)
+def _refused(name: str, challenge: str, reason: str) -> Grade:
+    return Grade(name, challenge, False, None, None, None, 0, reason)
 
 
 def _print(grades: Sequence[Grade]) -> None:

@@ -218,15 +218,11 @@ def sizes(text: str) -> list[int]:
 
 
 def _page(trace: Trace) -> str:
-    from coterie.cli.lab.play import run_of  # noqa: PLC0415 - needs numpy
-    from coterie.lab.play.runs.address import Refusal  # noqa: PLC0415 - as above
+    from coterie.lab.play.runs.fork import address_of  # noqa: PLC0415 - needs numpy
     from coterie.lab.web.file import run_page  # noqa: PLC0415 - as above
 
-    run = run_of(trace)
-    page = run_page(run.first, run.moves)
-    if isinstance(page, Refusal):
-        raise UsageError(page.error)
-    return page
+    run = address_of(trace)
+    return run_page(run.first, run.moves)
 
 
 def write_trace(trace: Trace, path: Path) -> None:

@@ -12,7 +12,9 @@ from coterie import dashboard
 from coterie.catalogue import is_reference, load
 from coterie.cli.common.output import output_option, write_file
 from coterie.errors import UsageError
-from coterie.lab.play.runs.address import Address, Refusal
+from coterie.lab.play.runs.address import RunAddress
+from coterie.lab.play.runs.fork import address_of
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.play.runs.scenario import read_scenario
 from coterie.lab.scenario.play import read_first_line
 from coterie.trace import Trace, parse_trace
@@ -84,7 +86,7 @@ def command(
         return 0
     dashboard.require("explore")
     found = _read(runs[0], algorithm) if runs else None
-    if found is None or isinstance(found, Address):
+    if found is None or isinstance(found, RunAddress):
         show_run(found, port, browser=not no_open)
     else:
         show_run(playable_run(found), port, browser=not no_open, trace=found)
@@ -97,27 +99,15 @@ def show_trace(trace: Trace) -> None:
     show_run(playable_run(trace), None, browser=True, trace=trace)
 
 
-def run_of(trace: Trace) -> Address:
-    """Return the run that leads through a trace; raise a `UsageError` if it cannot be played by hand."""
-    from coterie.lab.play.runs.fork import address_of  # noqa: PLC0415 - as above
-
-    found = address_of(trace)
-    if isinstance(found, Refusal):
-        raise UsageError(found.error)
-    return found
-
-
-def playable_run(trace: Trace) -> Address | None:
+def playable_run(trace: Trace) -> RunAddress | None:
     """Return the run that leads through a trace, if it can be played by hand to its end."""
     from coterie.lab.play.laboratory import Laboratory  # noqa: PLC0415 - as above
     from coterie.lab.play.questions import Question  # noqa: PLC0415 - as above
-    from coterie.lab.play.runs.fork import address_of  # noqa: PLC0415 - as above
 
-    found = address_of(trace)
-    if isinstance(found, Refusal):
-        return None
-    position = Laboratory().play(Question(found.first, found.moves))
-    if isinstance(position, Refusal) or position.refusal is not None:
+    try:
+        found = address_of(trace)
+        Laboratory().play_whole(Question(found.first, found.moves))
+    except UsageError:
         return None
     return found
 
@@ -129,7 +119,7 @@ def look_at(trace: Trace) -> None:
 
 
 def show_run(
-    run: Address | None, port: int | None, *, browser: bool, trace: Trace | None = None
+    run: RunAddress | None, port: int | None, *, browser: bool, trace: Trace | None = None
 ) -> None:
     """Serve the laboratory, with a run to play or a trace to look at if there is one."""
     from coterie.dashboard.server import show  # noqa: PLC0415 - as above
@@ -140,12 +130,7 @@ def show_run(
     laboratory = Laboratory(SEARCH_MILLISECONDS)
     page = "/" if trace is None else "/#/trace"
     if run is not None:
-        position = laboratory.play(Question(run.first, run.moves))
-        if isinstance(position, Refusal):
-            raise UsageError(position.error)
-        if position.refusal is not None:
-            raise UsageError(position.refusal.error)
-        page = f"/{position.address}"
+        page = f"/{laboratory.play_whole(Question(run.first, run.moves)).address}"
     pages = LabPages(laboratory, trace)
     try:
         show(pages.app(), port, PORT, page, browser=browser)
@@ -153,25 +138,22 @@ def show_run(
         pages.close()
 
 
-def _export(run: Address | Trace | None, path: Path) -> None:
+def _export(run: RunAddress | Trace | None, path: Path) -> None:
     from coterie.lab.web.file import map_page  # noqa: PLC0415 - as above
 
     if run is None:
         raise UsageError("name what to export, such as 'maekawa 3'")
     if isinstance(run, Trace):
-        run = run_of(run)
-    page = map_page(run.first, run.moves)
-    if isinstance(page, Refusal):
-        raise UsageError(page.error)
-    write_file(path, page)
+        run = address_of(run)
+    write_file(path, map_page(run.first, run.moves))
 
 
-def _read(run: str, own: str | None) -> Address | Trace:
+def _read(run: str, own: str | None) -> RunAddress | Trace:
     """Return the run of a file if there is one of that name, else the one that the text begins."""
     path = Path(run)
     if is_reference(run):
         load(run)
-        return Address(shlex.join([run, str(OWN_SIZE)]))
+        return RunAddress(shlex.join([run, str(OWN_SIZE)]))
     if path.is_file():
         return _read_file(path, own)
     if " " not in run.strip():
@@ -181,10 +163,10 @@ def _read(run: str, own: str | None) -> Address | Trace:
     name = read_first_line(run)[0].algorithm
     if is_reference(name):
         load(name)
-    return Address(run)
+    return RunAddress(run)
 
 
-def _read_file(path: Path, own: str | None) -> Address | Trace:
+def _read_file(path: Path, own: str | None) -> RunAddress | Trace:
     """Read a trace or a scenario; what it calls its algorithm is not run for that."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -194,12 +176,13 @@ def _read_file(path: Path, own: str | None) -> Address | Trace:
         trace = parse_trace(text)
         name = _trusted(path, trace.header.algorithm, own)
         return Trace(msgspec.structs.replace(trace.header, algorithm=name), trace.records)
-    run = read_scenario(text)
-    if isinstance(run, Refusal):
-        raise UsageError(f"{path}: {run.error}")
+    try:
+        run = read_scenario(text)
+    except Refusal as error:
+        raise UsageError(f"{path}: {error}") from None
     words = shlex.split(run.first)
     name = _trusted(path, words[0], own)
-    return run if name == words[0] else Address(shlex.join([name, *words[1:]]), run.moves)
+    return run if name == words[0] else RunAddress(shlex.join([name, *words[1:]]), run.moves)
 
 
 def _trusted(path: Path, name: str, own: str | None) -> str:

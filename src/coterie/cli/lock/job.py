@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.common.duration import duration
 from coterie.cli.common.signals import Signals
 from coterie.cli.common.stdin import on_end_of_input
 from coterie.cli.lock.child import Child
 from coterie.cli.lock.guard import Guard
+from coterie.cli.lock.options import JOB_OPTIONS, Number, OneOf
 from coterie.cli.lock.program import environment, failure
 from coterie.errors import LockLost, UsageError
-from coterie.locks import Acquirable, Coordinator, Holding, connect
-from coterie.locks.engine import Elector
-from coterie.locks.url import choose_url, scheme_of
+from coterie.locks import Acquirable, Coordinator, ElectionCoordinator, Holding, connect
+from coterie.locks.internals import engine_of, lifelines_of, names_of, timed_out
+from coterie.locks.url import choose_url, scheme_of, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from coterie.cli.lock.options import Option
     from coterie.cli.lock.program import Job
 
 INTERRUPTED = 130
@@ -31,46 +32,47 @@ SILENT_SECONDS = 1.0  # of waiting, before it says why, and between looks
 MARGIN_SECONDS = 0.2  # between the end of the program and the end of the lease
 
 
+def with_options(options: Sequence[Option]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add these options to a command, in this order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = _click_option(option)(command)
+        return command
+
+    return add
+
+
+def _click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    if option.kind is None:
+        return click.option(*option.names, option.key, is_flag=True, help=option.text)
+    return click.option(
+        *option.names,
+        option.key,
+        type=_click_type(option.kind),
+        metavar=option.metavar,
+        multiple=option.repeatable,
+        default=option.default,
+        show_default=option.default is not None,
+        help=option.text,
+    )
+
+
+def _click_type(kind: Callable[[str], Any]) -> Any:
+    """Return the type by which Click reads a value and explains a mistake."""
+    match kind:
+        case Number():
+            return click.IntRange(kind.least, kind.most)
+        case OneOf():
+            return click.Choice(kind.words)
+        case _:
+            return kind
+
+
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the argument and the options that describe the job."""
-    for option in (
-        click.option(
-            "--kill-after",
-            type=duration,
-            metavar="DUR",
-            default="5s",
-            show_default=True,
-            help="Time between TERM and KILL; both are sent before the lease ends.",
-        ),
-        click.option(
-            "--on-lost",
-            type=click.Choice(["term", "kill", "ignore"]),
-            default="term",
-            show_default=True,
-            help="What to do with the command's process group when the lock is lost.",
-        ),
-        click.option(
-            "--ttl",
-            type=duration,
-            metavar="DUR",
-            help="Length of the lease, if shorter than that of the cluster or server.",
-        ),
-        click.option("-c", "shell", metavar="STR", help="Run STR with `sh -c`."),
-        click.option(
-            "--node",
-            metavar="NAME",
-            help="Take part as this node of a cluster that runs a classic algorithm.",
-        ),
-        click.option(
-            "--url",
-            metavar="URL",
-            help="Where the lock is; default: COTERIE_URL, then coterie.toml, then file:.",
-        ),
-    ):
-        command = option(command)
-    return click.argument("program", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED)(
-        command
-    )
+    argument = click.argument("program", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED)
+    return argument(with_options(JOB_OPTIONS)(command))
 
 
 def enter(url: str | None, node: str | None) -> Coordinator:
@@ -79,7 +81,9 @@ def enter(url: str | None, node: str | None) -> Coordinator:
         return connect(url)
     chosen = choose_url(url)
     if scheme_of(chosen) != "coterie" or chosen.startswith("coterie://"):
-        raise UsageError(f"--node needs the cluster file: --url coterie:FILE, got {chosen}")
+        raise UsageError(
+            f"--node needs the cluster file: --url coterie:FILE, got {without_password(chosen)}"
+        )
     from coterie.cluster.join import join  # noqa: PLC0415 - not for locks of this machine
     from coterie.cluster.membership.config import load  # noqa: PLC0415 - as above
 
@@ -101,7 +105,7 @@ def hold(
     Raise `AcquireTimeout` if it was not obtained in time, `LockLost` if it was lost.
     """
     coordinator = enter(url, node)
-    if isinstance(coordinator.engine, Elector):
+    if isinstance(coordinator, ElectionCoordinator):
         raise UsageError(
             "this cluster elects a leader among its nodes and has no locks: follow the leader with"
             " coterie elect -l NAME. It has no lease, and two nodes may take themselves for it while"
@@ -126,13 +130,13 @@ async def _acquire_and_run(
     coordinator: Coordinator, wanted: Acquirable[Holding], job: Job, signals: Signals
 ) -> int:
     began = time.monotonic()
-    saying = asyncio.ensure_future(_say_why(coordinator, wanted.names))
+    saying = asyncio.ensure_future(_say_why(coordinator, names_of(wanted)))
     try:
         holding = await wanted.acquire()
     finally:
         saying.cancel()
     if holding is None:
-        raise await wanted.timed_out()
+        raise await timed_out(wanted)
     try:
         if not job.program:
             return await _hold_alone(holding, signals)
@@ -146,7 +150,7 @@ async def _say_why(coordinator: Coordinator, names: Sequence[str]) -> None:
     said = ""
     while True:
         await asyncio.sleep(SILENT_SECONDS)
-        obstacles = [coordinator.engine.obstacle(name) for name in names]
+        obstacles = [engine_of(coordinator).obstacle(name) for name in names]
         reason = next((str(error) for error in obstacles if error is not None), "")
         if reason and not said:
             click.echo(f"coterie: waiting: {reason}", err=True)
@@ -172,7 +176,9 @@ async def _run(holding: Holding, job: Job, signals: Signals, waited: float) -> i
     notice = min(job.kill_after + MARGIN_SECONDS, half_a_lease)
     guard = _guard(holding, job, notice)
     try:
-        child = Child(job.program, environment(holding.tokens, waited), holding.lifelines, guard)
+        child = Child(
+            job.program, environment(holding.tokens, waited), lifelines_of(holding), guard
+        )
     except OSError as error:
         click.echo(f"coterie: {job.program[0]}: {error.strerror}", err=True)
         return failure(error)
@@ -194,7 +200,7 @@ def _guard(holding: Holding, job: Job, notice: float) -> Guard | None:
     While we run, either the lease lasts at least as long as the notice or the program is being
     stopped: so a guard that kills within the notice is early enough.
     """
-    if holding.lifelines or job.on_lost == "ignore":
+    if lifelines_of(holding) or job.on_lost == "ignore":
         return None
     return Guard(0.0 if job.on_lost == "kill" else max(0.0, notice - MARGIN_SECONDS))
 

@@ -14,23 +14,22 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.cli.common.duration import duration
 from coterie.cli.common.forwarded import not_ignored
 from coterie.cli.lock.group import Group
+from coterie.cli.lock.options import JOB_OPTIONS, LOCK_OPTIONS, Option
 from coterie.cli.lock.program import Job, environment, failure, read_program
 from coterie.errors import CoterieError, UsageError
-from coterie.locks.loss import NOT_IN_FORCE, loss
-from coterie.locks.names import BYTES_MAX, check_name
+from coterie.locks.names import BYTES_MAX, check_name, permit_name
 from coterie.locks.url import choose_url, scheme_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from coterie.engines.file.directory.words import Seat, Words
 
 WATCH_SECONDS = 0.25  # between two looks whether the lock is lost
 FOREVER = float("inf")
-HOLDERS_MAX = 1000  # of a semaphore, whose slots are tried one after the other
+TRIED_MAX = 1000  # permits of a semaphore, which are tried one after the other
 
 
 class Request(NamedTuple):
@@ -59,39 +58,8 @@ def hold_at_once(arguments: Sequence[str]) -> int | None:
 # Arguments: the options of the full command, as far as they mean something to a lock that is free
 
 
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise UsageError(text)
-    return int(text)
-
-
-def _status(text: str) -> int:
-    if _number(text) > 255:
-        raise UsageError(text)
-    return int(text)
-
-
-def _on_lost(text: str) -> str:
-    if text not in ("term", "kill", "ignore"):
-        raise UsageError(text)
-    return text
-
-
-FLAGS = {"-n": "nonblock", "--nonblock": "nonblock", "-s": "shared", "--shared": "shared"}
-VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "-w": ("wait", duration),
-    "--wait": ("wait", duration),
-    "-E": ("conflict", _status),
-    "--conflict-exit-code": ("conflict", _status),
-    "-k": ("holders", _number),
-    "--holders": ("holders", _number),
-    "--also": ("also", check_name),
-    "-c": ("shell", str),
-    "--ttl": ("ttl", duration),
-    "--url": ("url", str),
-    "--on-lost": ("on_lost", _on_lost),
-    "--kill-after": ("kill_after", duration),
-}
+ALL_OPTIONS = (*LOCK_OPTIONS, *JOB_OPTIONS)
+BY_NAME = {name: option for option in ALL_OPTIONS for name in option.names}
 
 
 def read_arguments(arguments: Sequence[str]) -> Request | None:
@@ -99,7 +67,7 @@ def read_arguments(arguments: Sequence[str]) -> Request | None:
     rest = list(arguments)
     try:
         options = _read_options(rest)
-        if not rest or ("nonblock" in options and "wait" in options):
+        if not rest or "node" in options or ("nonblock" in options and "wait" in options):
             return None
         program = read_program(tuple(rest[1:]), options.get("shell"))
         wanted = _wanted(rest[0], options)
@@ -107,49 +75,59 @@ def read_arguments(arguments: Sequence[str]) -> Request | None:
         return None
     if not program:  # it only holds
         return None
-    job = Job(program, options.get("on_lost", "term"), options.get("kill_after", 5.0))
+    job = Job(program, options["on_lost"], options["kill_after"])
     return Request(wanted, options.get("url"), options.get("shared", False), job)
 
 
 def _read_options(rest: list[str]) -> dict[str, Any]:
     """Take the options off the front; raise `UsageError` if the full command has to read them."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {
+        option.key: option.kind(option.default)
+        for option in ALL_OPTIONS
+        if option.kind is not None and option.default is not None
+    }
     while rest and rest[0].startswith("-"):
-        option = rest.pop(0)
-        if option.startswith("--"):
-            option, is_given, value = option.partition("=")
+        name = rest.pop(0)
+        if name.startswith("--"):
+            name, is_given, value = name.partition("=")
         else:  # -n, -ns, -w5 or -nw5
-            while option[:2] in FLAGS and len(option) > 2:
-                options[FLAGS[option[:2]]] = True
-                option = f"-{option[2:]}"
-            option, is_given, value = option[:2], option[2:], option[2:]
-        if option in FLAGS and not is_given:
-            options[FLAGS[option]] = True
+            while len(name) > 2 and _option(name[:2]).kind is None:
+                options[_option(name[:2]).key] = True
+                name = f"-{name[2:]}"
+            name, is_given, value = name[:2], name[2:], name[2:]
+        option = _option(name)
+        if option.kind is None and not is_given:
+            options[option.key] = True
             continue
-        if option not in VALUES:
-            raise UsageError(option)
+        if option.kind is None:
+            raise UsageError(name)
         if not is_given:
             if not rest or rest[0].startswith("-"):
-                raise UsageError(option)
+                raise UsageError(name)
             value = rest.pop(0)
-        name, convert = VALUES[option]
-        if name == "also":
-            options.setdefault(name, []).append(convert(value))
+        if option.repeatable:
+            options.setdefault(option.key, []).append(option.kind(value))
         else:
-            options[name] = convert(value)
+            options[option.key] = option.kind(value)
     return options
+
+
+def _option(name: str) -> Option:
+    if name not in BY_NAME:
+        raise UsageError(name)
+    return BY_NAME[name]
 
 
 def _wanted(name: str, options: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     """Name the locks to be held, as `Coordinator.semaphore` and `lock_all` do."""
-    holders, also = options.get("holders"), options.get("also", [])
-    if holders is None:
+    permits, also = options.get("permits"), [check_name(each) for each in options.get("also", [])]
+    if permits is None:
         first: tuple[str, ...] = (check_name(name),)
     else:
-        if not 1 <= holders <= HOLDERS_MAX or "shared" in options:
+        if permits > TRIED_MAX or "shared" in options:
             raise UsageError("-k")
-        name = check_name(name, BYTES_MAX - len(f"/permit-{holders}"))
-        first = tuple(f"{name}/permit-{number}" for number in range(1, holders + 1))
+        name = check_name(name, BYTES_MAX - len(permit_name("", permits)))
+        first = tuple(permit_name(name, number) for number in range(1, permits + 1))
     names = [*first, *also]
     if len(set(names)) < len(names):
         raise UsageError("--also")  # a name twice
@@ -259,15 +237,18 @@ def _run(  # noqa: PLR0917 - all of it is needed
     else:
         status, reason = _wait(group, words, job, numbers)
     # A loss that has not been noticed yet must not pass for a good release.
-    if not reason and not words.in_place():
-        lost, reason = next(reversed(tokens)), NOT_IN_FORCE  # the first that is released
+    unnoticed = not reason and not words.in_place()
     for seat in reversed(seats.values()):
         seat.release()
-    if reason:
-        error_of_loss = loss(lost, tokens[lost], reason)
-        _complain(str(error_of_loss))
-        return error_of_loss.exit_status
-    return status
+    if not reason and not unnoticed:
+        return status
+    from coterie.locks.held import NOT_IN_FORCE, loss  # noqa: PLC0415 - with asyncio, and seldom needed
+
+    if unnoticed:
+        lost, reason = next(reversed(tokens)), NOT_IN_FORCE  # the first that was released
+    error_of_loss = loss(lost, tokens[lost], reason)
+    _complain(str(error_of_loss))
+    return error_of_loss.exit_status
 
 
 def _wait(group: Group, words: Words, job: Job, numbers: Sequence[int]) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.status import inspect_lock
-from coterie.cluster.wire.handshake import Credentials, OtherSecretError
+from coterie.cluster.wire.handshake import OtherSecretError
 from coterie.cluster.wire.query import consult
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import BreakHold, HoldBroken
@@ -68,7 +68,7 @@ async def break_hold(visit: Visit, holding: Holding) -> list[NodeAnswer]:
     """
     membership = await visit.learn()
     operator = visit.security.operator_bytes()
-    credentials = Credentials(membership.cluster, "", operator=operator)
+    credentials = membership.stranger(operator=operator)
     order = BreakHold(holding.state.name, holding.participants, holding.token)
     refusals: list[OtherSecretError] = []
 

@@ -1,15 +1,17 @@
-"""The state of a whole cluster, as its nodes and the programs connected to them tell it."""
+"""The state of a whole cluster, as its nodes and the programs connected to them tell it, and in words."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import itertools
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.cluster.membership.abstention import no_votes
+from coterie.cluster.membership.abstention import SPARE, no_votes
+from coterie.cluster.voter.report import LOCKS_MAX
 from coterie.cluster.wire.query import Consultation, consult
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import Abstention, Figures, FindOwners, GetStatus, NodeStatus
@@ -20,6 +22,7 @@ from coterie.locks.deadlocks.lock_waits import Wanted
 from coterie.locks.engine import LockState
 from coterie.locks.leases.frames import OwnerReport, Owners
 from coterie.locks.leases.survey import Survey
+from coterie.locks.status import NodeView, ProgramView, Status, down
 
 if TYPE_CHECKING:
     import ssl
@@ -35,6 +38,7 @@ ANSWERS_SECONDS_MIN = 1.0  # to wait for what programs say
 ROUND_TRIPS = 4  # of the longest that was measured, if that is longer
 LOCKS_PER_QUESTION = 100
 HEALTHY, DEGRADED, NO_QUORUM = 0, 1, 69  # the exit statuses of `coterie status`
+COLUMNS = ("programs", "owned", "waiting")
 
 
 class NodeState(msgspec.Struct, frozen=True):
@@ -114,16 +118,13 @@ def _cluster_state(
     )
 
 
-async def inspect_waits(visit: Visit) -> tuple[Graph[str], int, int]:
-    """Ask twice which tasks wait for which.
-
-    Return what lasted, the health of the cluster, and how many locks at least were not looked at.
-    """
+async def inspect_waits(visit: Visit) -> tuple[ClusterState, Graph[str]]:
+    """Ask twice which tasks wait for which; return the nodes, and the waits that lasted."""
     async with _asking(visit, locks=True) as (membership, states, consultations):
         locks, questions = _names(states), itertools.count()
         first = await _collect(consultations, locks, questions)
         second = await _collect(consultations, locks, questions)
-    return lasting_graph(first, second), _health(membership, states), _left_out(states)
+    return _cluster_state(membership, states, []), lasting_graph(first, second)
 
 
 async def _collect(
@@ -294,3 +295,93 @@ async def _listen(voter: int, consultation: Consultation, surveys: dict[int, Sur
             survey.name(voter, answer)
         else:
             survey.hear(answer)
+
+
+# In words
+
+
+class ClusterSource:
+    """Asks the nodes of a cluster, and through them the programs that are connected."""
+
+    def __init__(self, visit: Visit) -> None:
+        """Remember which nodes to ask."""
+        self._visit = visit
+
+    async def look(self, *, locks: bool = False, waits: bool = False) -> Status:
+        """Ask every node, and every program if locks or waits are wanted."""
+        graph = None
+        if not waits:
+            state = await inspect(self._visit, locks=locks)
+        else:
+            state, graph = await (inspect_all if locks else inspect_waits)(self._visit)
+        health = f"degraded: {state.reason}" if state.health == DEGRADED else state.reason
+        health = health or "healthy"
+        number = f", configuration {state.number}" if state.number else ""
+        cut = "the list is not complete" if locks else "the graph is not complete"
+        return Status(
+            "cluster",
+            state.cluster,
+            state,
+            [node_view(node) for node in state.nodes],
+            COLUMNS,
+            health,
+            f"cluster {state.cluster}{number}: {health}",
+            graph,
+            _programs(state),
+            state.lease,
+            [f"coterie {state.coterie}, lease {state.lease:g} s"],
+            [f"{cut}: {_left_out_in_words(state)}"] if state.truncated else [],
+        )
+
+
+def _left_out_in_words(state: ClusterState) -> str:
+    more = f"there are at least {state.locks_left_out:,} more"
+    return f"a node lists {LOCKS_MAX:,} locks at most, and {more}"
+
+
+def node_view(node: NodeState) -> NodeView:
+    """Describe a node."""
+    report = node.report
+    if report is None:
+        return down(node.name, node.address, node.trouble)
+    away = sum(not session.connected for session in report.sessions)
+    facts = {
+        "programs": f"{len(report.sessions)} ({away} away)" if away else str(len(report.sessions)),
+        "owned": str(report.owned),
+        "waiting": str(report.waiting),
+        "version": report.version,
+    }
+    lasting = report.abstains_seconds if math.isfinite(report.abstains_seconds) else 0.0
+    return NodeView(
+        node.name,
+        node.address,
+        "warning" if report.abstains_seconds else "good",
+        _state(report),
+        lasting,
+        report.up_seconds,
+        facts,
+        report.messages,
+    )
+
+
+def _state(report: Figures) -> str:
+    if not report.abstains_seconds:
+        return "votes"
+    if math.isfinite(report.abstains_seconds):
+        return "abstains"
+    return "spare" if report.abstains_because == SPARE else "abstains: empty disk"
+
+
+def _programs(state: ClusterState) -> list[ProgramView]:
+    """Put together what the nodes say of each program: the node that heard it last is right."""
+    connected: dict[str, int] = {}
+    silent: dict[str, float] = {}
+    for node in state.nodes:
+        for session in node.report.sessions if node.report else ():
+            connected[session.label] = connected.get(session.label, 0) + session.connected
+            heard = silent.get(session.label, math.inf)
+            silent[session.label] = min(heard, session.silent_seconds)
+    return [
+        ProgramView(label, connected[label], state.lease - silent[label])
+        for label in sorted(connected)
+    ]

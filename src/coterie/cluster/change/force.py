@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change import plan
 from coterie.cluster.change.survey import FAULTS
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
-    from coterie.cluster.change.survey import Standing, VoterState
+    from coterie.cluster.change.survey import KnownConfiguration, VoterState
 
 DAY_SECONDS = 86_400.0
+LEAPS_MAX = 1 << 20  # so that a second operator who forces at the same time hardly draws the same
 
 
-def check_force(standing: Standing, kept: Sequence[str]) -> list[VoterState]:
+def check_force(standing: KnownConfiguration, kept: Sequence[str]) -> list[VoterState]:
     """Return the voters that are kept.
 
     Raises an error while another voter answers, or one of them does not, or if they are a quorum.
@@ -45,14 +47,7 @@ def check_force(standing: Standing, kept: Sequence[str]) -> list[VoterState]:
     if dead:
         reasons = "; ".join(f"{voter.name}: {voter.trouble}" for voter in dead)
         raise Unavailable(f"every voter that is kept has to answer: {reasons}")
-    # A node that answers with another disk is not that voter, and has none of its votes.
-    alive = [each.name for each in standing.voters if each.seat not in seats and each.is_meant]
-    if alive:
-        answers, it = ("answers", "it") if len(alive) == 1 else ("answer", "them")
-        raise UsageError(
-            f"{', '.join(alive)} still {answers}: a voter that is given up must not run; keep {it},"
-            f" or stop {it} for good"
-        )
+    _check_given_up([each for each in standing.voters if each.seat not in seats])
     # What they decide while the order is under way could have voters that the operator does not know, and
     # programs would hold locks by those. A quorum has no need of it: it can be without the others
     # by a change, or take the joint step back, and no hold is lost.
@@ -66,7 +61,33 @@ def check_force(standing: Standing, kept: Sequence[str]) -> list[VoterState]:
     return [voter for voter in standing.voters if voter.seat in seats]
 
 
-async def force(standing: Standing, kept: Sequence[VoterState]) -> Configuration:
+def _check_given_up(voters: Sequence[VoterState]) -> None:
+    """Raise `UsageError` while a node at the address of a voter that is given up may vote.
+
+    A spare has given no vote to any program. A node with any other disk may vote by another configuration,
+    and programs that reach it may hold the same locks: what is lost then is not a quorum but its address.
+    """
+    foreign = [each.name for each in voters if each.is_foreign]
+    if foreign:
+        belong, them = ("belongs", "its") if len(foreign) == 1 else ("belong", "their")
+        raise UsageError(
+            f"{', '.join(foreign)} {belong} to another installation of this cluster: look at {them}"
+            " addresses and data directories first; nothing is forced while another cluster answers"
+        )
+    alive = [
+        each.name
+        for each in voters
+        if each.condition and (each.is_meant or each.condition.configuration is not None)
+    ]
+    if alive:
+        answers, it = ("answers", "it") if len(alive) == 1 else ("answer", "them")
+        raise UsageError(
+            f"{', '.join(alive)} still {answers}: a voter that is given up must not run; keep {it},"
+            f" or stop {it} for good"
+        )
+
+
+async def force(standing: KnownConfiguration, kept: Sequence[VoterState]) -> Configuration:
     """Make the voters that are kept go on by themselves; return what they go by.
 
     Raises `ChangeConflict` if one of them knows of a later configuration than was looked at.
@@ -74,12 +95,13 @@ async def force(standing: Standing, kept: Sequence[VoterState]) -> Configuration
     bounds = [await _ask_bound(voter, standing) for voter in kept]
     tomorrow = clock.number() + clock.passed(DAY_SECONDS)
     names = [voter.name for voter in kept]
-    forced = plan.force(standing.configuration, names, max(*bounds, tomorrow))
+    leaps = system.random().randint(1, LEAPS_MAX)
+    forced = plan.force(standing.configuration, names, max(*bounds, tomorrow), leaps)
     await asyncio.gather(*(_impose(voter, forced, standing) for voter in kept))
     return forced
 
 
-async def _ask_bound(voter: VoterState, standing: Standing) -> int:
+async def _ask_bound(voter: VoterState, standing: KnownConfiguration) -> int:
     try:
         async with standing.consult(voter) as talk:
             answer = await talk.ask(GetTokenBound(), TokenBound)
@@ -94,7 +116,7 @@ async def _ask_bound(voter: VoterState, standing: Standing) -> int:
     return answer.bound
 
 
-async def _impose(voter: VoterState, forced: Configuration, standing: Standing) -> None:
+async def _impose(voter: VoterState, forced: Configuration, standing: KnownConfiguration) -> None:
     try:
         async with standing.command(voter) as talk:
             talk.send(Impose(forced))

@@ -59,12 +59,12 @@ async def forming_goal(
 ) -> Goal:
     """Ask all nodes for the identities of their disks; raises `NotFormed` if it cannot be now.
 
-    It is `ConfigError` if a node has no disk, as it never can be then.
+    It is `ConfigError` if a node has no disk, or a copy of another's, as it never can be then.
     There is no way back to an earlier version afterwards, so where one has run it happens only if it
     is `commanded`.
     """
     credentials, tls = membership.credentials(security.secret_bytes()), security.client_context()
-    members = []
+    members: list[Member] = []
     for seat, member in enumerate(membership.members, 1):
         try:
             condition = await ask_condition(member.name, member.address, credentials, tls)
@@ -79,6 +79,12 @@ async def forming_goal(
             raise NotFormed(explain_protocol(member.name, condition, PROTOCOL))
         if condition.is_old and not commanded:
             raise NotFormed(f"node {member.name!r} has run an earlier version of coterie")
+        twin = next((each.name for each in members if each.identity == condition.identity), None)
+        if twin is not None:
+            raise ConfigError(
+                f"nodes {twin!r} and {member.name!r} have one data directory, or copies of one: start"
+                f" {member.name!r} with an empty directory"
+            )
         members.append(Member(seat, member.name, condition.identity, str(member.address)))
     part = membership.configuration.rule.parts[0]
     return Goal(0, part, tuple(members), PROTOCOL)

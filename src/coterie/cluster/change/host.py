@@ -23,15 +23,11 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Tell,
 )
 from coterie.algorithms.mutex.quorum.leased.succession import follows
-from coterie.cluster.membership.membership import (
-    check_attempt,
-    check_bound,
-    check_decided,
-    parse_address,
-)
+from coterie.cluster.membership.membership import check_attempt, check_bound, check_decided
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
+from coterie.cluster.wire.address import parse_address
+from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.link import Link
 from coterie.cluster.wire.voter_frames import decode_from_voter
 from coterie.errors import ChangeConflict, ProtocolError
@@ -44,6 +40,7 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
     from coterie.cluster.membership.membership import Membership
     from coterie.cluster.wire.security import Security
+    from coterie.cluster.wire.voter_frames import FromVoter
     from coterie.process import Event, Outbox, ProcessId
 
 _DOING = {
@@ -145,7 +142,7 @@ class Change:
         self._membership = membership
         self._security = security
         operator = security.operator_bytes()
-        self._credentials = Credentials(membership.cluster, "", operator=operator)
+        self._credentials = membership.stranger(operator=operator)
         self._stepped = stepped
         self._identity = new_identity(name)
         self._links: dict[ProcessId, Link] = {}
@@ -280,6 +277,7 @@ class Change:
             partial(self._caller, name),
             self._security.client_context(),
             lambda: self._newest().settings.lease,
+            decode=decode_from_voter,
             receive=partial(self._receive, seat),
             connected=lambda _: None,
         )
@@ -287,8 +285,7 @@ class Change:
     def _caller(self, node: str, disk: str) -> Caller:
         return Caller(self._credentials, "operator", self._identity, node, disk=disk)
 
-    def _receive(self, seat: ProcessId, frame: memoryview) -> None:
-        answer = decode_from_voter(frame)
+    def _receive(self, seat: ProcessId, answer: FromVoter) -> None:
         if isinstance(answer, TELLS):
             for configuration in _named_in(answer):
                 if configuration != self._newest():  # that was checked when it came

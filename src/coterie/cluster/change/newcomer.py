@@ -14,9 +14,8 @@ import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change.survey import FAULTS
-from coterie.cluster.membership.membership import parse_address
+from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.complaints import legible
-from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import Reach, Reached
@@ -25,15 +24,15 @@ from coterie.locks.names import check_plain_name
 
 if TYPE_CHECKING:
     from coterie.cluster.change.plan import Newcomer
-    from coterie.cluster.change.survey import Standing, VoterState
+    from coterie.cluster.change.survey import KnownConfiguration, VoterState
 
 
-async def identify(newcomer: Newcomer, standing: Standing) -> Newcomer:
+async def identify(newcomer: Newcomer, standing: KnownConfiguration) -> Newcomer:
     """Return the newcomer with the identity of its disk; raise `Unavailable` or `ConfigError`."""
     name, address = check_plain_name(newcomer.name, of="node"), newcomer.address
     security = standing.security
     operator = security.operator_bytes()  # it has to take orders, too
-    credentials = Credentials(standing.membership.cluster, "", operator=operator)
+    credentials = standing.membership.stranger(operator=operator)
     try:
         async with consult(
             parse_address(address), credentials, security.client_context(), name, role="operator"
@@ -54,10 +53,10 @@ async def identify(newcomer: Newcomer, standing: Standing) -> Newcomer:
     return msgspec.structs.replace(newcomer, identity=condition.identity)
 
 
-async def _takes_questions(newcomer: Newcomer, standing: Standing) -> bool:
+async def _takes_questions(newcomer: Newcomer, standing: KnownConfiguration) -> bool:
     """Return whether a node that takes no orders answers nevertheless."""
     security = standing.security
-    credentials = Credentials(standing.membership.cluster, "", security.secret_bytes())
+    credentials = standing.membership.stranger(security.secret_bytes())
     address, tls = parse_address(newcomer.address), security.client_context()
     try:
         await ask_condition(newcomer.name, address, credentials, tls)
@@ -66,7 +65,7 @@ async def _takes_questions(newcomer: Newcomer, standing: Standing) -> bool:
     return True
 
 
-def _check(newcomer: Newcomer, condition: Condition, standing: Standing) -> None:
+def _check(newcomer: Newcomer, condition: Condition, standing: KnownConfiguration) -> None:
     name, present = newcomer.name, standing.configuration
     if not condition.identity:
         raise ConfigError(
@@ -89,7 +88,9 @@ def _check(newcomer: Newcomer, condition: Condition, standing: Standing) -> None
         )
 
 
-async def _check_from_voters(newcomer: Newcomer, identity: str, standing: Standing) -> None:
+async def _check_from_voters(
+    newcomer: Newcomer, identity: str, standing: KnownConfiguration
+) -> None:
     asking = [
         _reach(voter, newcomer, identity, standing)
         for voter in standing.voters
@@ -103,7 +104,9 @@ async def _check_from_voters(newcomer: Newcomer, identity: str, standing: Standi
         )
 
 
-async def _reach(voter: VoterState, newcomer: Newcomer, identity: str, standing: Standing) -> str:
+async def _reach(
+    voter: VoterState, newcomer: Newcomer, identity: str, standing: KnownConfiguration
+) -> str:
     """Ask a voter to call the newcomer; return what speaks against it."""
     try:
         async with standing.command(voter) as talk:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cluster.change import plan
 from coterie.cluster.change.newcomer import identify
-from coterie.cluster.change.plan import Newcomer, Plan, make_plan
+from coterie.cluster.change.plan import ChangePlan, Newcomer, make_plan
 from coterie.cluster.change.survey import check_protocol
 from coterie.errors import NoQuorum
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from coterie.algorithms.mutex.quorum.leased.changer import Goal
-    from coterie.cluster.change.survey import Standing
+    from coterie.cluster.change.survey import KnownConfiguration
 
 
 class DiskReplacement(NamedTuple):
     """Two changes that make a new disk the voter in the place of a lost one of the same name."""
 
-    first: Plan  # without the voter
-    second: Plan  # with it again, as far as no other change comes in between
+    first: ChangePlan  # without the voter
+    second: ChangePlan  # with it again, as far as no other change comes in between
     newcomer: Newcomer
 
 
-async def goal_to_add(standing: Standing, newcomers: Sequence[Newcomer]) -> Goal:
+async def goal_to_add(standing: KnownConfiguration, newcomers: Sequence[Newcomer]) -> Goal:
     """Return the goal with more voters, with the identities of their disks."""
     plan.add(standing.configuration, newcomers)  # refuses before any node is asked
     return plan.add(standing.configuration, [await identify(each, standing) for each in newcomers])
 
 
-async def goal_to_replace(standing: Standing, name: str, newcomer: Newcomer) -> Goal:
+async def goal_to_replace(standing: KnownConfiguration, name: str, newcomer: Newcomer) -> Goal:
     """Return the goal with another node in the place of a voter."""
     plan.replace(standing.configuration, name, newcomer)  # as above
     return plan.replace(standing.configuration, name, await identify(newcomer, standing))
 
 
-def goal_to_set(standing: Standing, values: Mapping[str, str]) -> Goal:
+def goal_to_set(standing: KnownConfiguration, values: Mapping[str, str]) -> Goal:
     """Return the goal with other settings, if all that is connected understands them."""
     wanted = plan.change_settings(standing.configuration, values)
     if wanted.protocol != standing.configuration.protocol:
@@ -50,7 +50,7 @@ def goal_to_set(standing: Standing, values: Mapping[str, str]) -> Goal:
 
 
 async def replace_disk(
-    standing: Standing, name: str, address: str | None = None
+    standing: KnownConfiguration, name: str, address: str | None = None
 ) -> DiskReplacement:
     """Plan how a voter is removed and added again: two of one name cannot stand side by side."""
     check_quorum(standing)
@@ -65,7 +65,7 @@ async def replace_disk(
     return DiskReplacement(without, second, newcomer)
 
 
-def check_quorum(standing: Standing, intended: Plan | None = None) -> None:
+def check_quorum(standing: KnownConfiguration, intended: ChangePlan | None = None) -> None:
     """Refuse where nothing can be decided; only what is begun may wait for voters that are down."""
     present = standing.configuration
     if present.number == 0 or present.deciders.contains_quorum(standing.up):
@@ -84,7 +84,7 @@ def check_quorum(standing: Standing, intended: Plan | None = None) -> None:
     )
 
 
-def check_end(standing: Standing, intended: Plan) -> None:
+def check_end(standing: KnownConfiguration, intended: ChangePlan) -> None:
     """Refuse what would stop half-way, for lack of voters that are to be."""
     part = intended.goal.part
     if part is None or standing.configuration.number == 0 or intended.goal.takes_back:

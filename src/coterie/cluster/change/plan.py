@@ -46,7 +46,7 @@ class Newcomer(msgspec.Struct, frozen=True):
     votes: int = 1
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ChangePlan(msgspec.Struct, frozen=True):
     """What a change will do."""
 
     goal: Goal
@@ -155,19 +155,32 @@ def abort(present: Configuration) -> Goal:
     return Goal(present.number, part, members, present.protocol, takes_back=True)
 
 
-def force(newest: Configuration, kept: Sequence[str], floor: int) -> Configuration:
-    """Return a configuration of the voters that are left, which no quorum has decided."""
+def force(newest: Configuration, kept: Sequence[str], floor: int, leaps: int = 1) -> Configuration:
+    """Return a configuration of the voters that are left, which no quorum has decided.
+
+    Two operators that force at the same time draw different numbers of leaps, so that the two
+    configurations are leaps apart: the later one is followed, by voters that abstain first (19.11).
+    """
     members = tuple(sorted({member_named(newest, name) for name in kept}, key=lambda m: m.seat))
     seats = tuple(member.seat for member in members)
     part = newest.rule.parts[0]
     votes = {seat: _votes(part).get(seat, 1) for seat in seats}
     coterie = _counted(part, votes) if _counts(part.settings.coterie) else MAJORITY
     settings = msgspec.structs.replace(part.settings, voters=len(seats), coterie=coterie)
-    rule = Rule(newest.number + FORCED_LEAP, (Part(seats, settings),))
+    rule = Rule(newest.number + leaps * FORCED_LEAP, (Part(seats, settings),))
     # Numbers that lost voters may have decided may have given seats; they are leapt over as well.
     last_seat = next_seat(newest) - 1 + FORCED_LEAP
     floor = max(floor, newest.floor)
-    return Configuration(rule, members, floor, (), newest.protocol, FORCED_BY, last_seat)
+    return Configuration(
+        rule,
+        members,
+        floor,
+        (),
+        newest.protocol,
+        FORCED_BY,
+        last_seat,
+        newest.cluster_identity,
+    )
 
 
 def next_seat(present: Configuration) -> int:
@@ -336,7 +349,7 @@ def _number(key: str, text: str) -> float:
 # What a goal means
 
 
-def make_plan(present: Configuration, goal: Goal, gone: Collection[int] = ()) -> Plan:
+def make_plan(present: Configuration, goal: Goal, gone: Collection[int] = ()) -> ChangePlan:
     """Say which steps lead to a goal, and how many failures are borne on the way.
 
     The seats that are `gone` do not answer, so their failures have happened already.
@@ -347,7 +360,9 @@ def make_plan(present: Configuration, goal: Goal, gone: Collection[int] = ()) ->
     members = goal.members if goal.part else present.members
     staying = {member.seat for member in members if member.seat in part.seats}
     leaving = tuple(each.name for each in present.members if each.seat not in staying)
-    return Plan(goal, tuple(_steps(present, goal)), before, min(before, after), after, leaving)
+    return ChangePlan(
+        goal, tuple(_steps(present, goal)), before, min(before, after), after, leaving
+    )
 
 
 def expected(present: Configuration, goal: Goal) -> Configuration:

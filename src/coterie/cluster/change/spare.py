@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.client.access import Visit
-    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.address import Address
 
 REMEMBERED = "cluster"  # the file in the data directory
 
 logger = logging.getLogger("coterie.cluster")
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a node runs."""
 
     node: str
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     metrics: Address | None = None
 
 
-async def spare_config(place: Place, visit: Visit) -> Config:
+async def spare_config(place: Location, visit: Visit) -> Config:
     """Return the configuration of a node that joins, or that is a voter since it has joined.
 
     Raises `Unavailable` if no node can be asked that knows the cluster, and `NotFormed` if that
@@ -56,7 +56,7 @@ async def spare_config(place: Place, visit: Visit) -> Config:
     return Config(membership, visit.security, {name: options})
 
 
-async def _membership(place: Place, visit: Visit, storage: Storage) -> Membership:
+async def _membership(place: Location, visit: Visit, storage: Storage) -> Membership:
     path = place.data / REMEMBERED
     saved = read_saved(storage.load()[0])
     known = _remembered(path)
@@ -79,6 +79,11 @@ async def _membership(place: Place, visit: Visit, storage: Storage) -> Membershi
         )
         return known
     _check(learnt)
+    if known is not None and known.configuration.is_foreign(learnt.configuration):
+        raise ConfigError(
+            f"{place.data} is the data directory of a spare of another installation of cluster"
+            f" {learnt.cluster!r}: join with an empty directory"
+        )
     replace(path, msgspec.msgpack.encode(learnt))
     return learnt
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change.formation import explain_protocol
-from coterie.cluster.membership.membership import Member, Membership, check_decided, parse_address
+from coterie.cluster.membership.discovery import ask_membership
+from coterie.cluster.membership.membership import Member, Membership, check_decided
+from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.frames import PROTOCOL
-from coterie.cluster.wire.handshake import Credentials
-from coterie.cluster.wire.query import ask_condition, ask_membership, consult
+from coterie.cluster.wire.handshake import Credentials, OtherInstallationError
+from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
@@ -23,10 +26,11 @@ if TYPE_CHECKING:
 
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.client.access import Visit
-    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.query import Consultation
 
 SPARE, REMOVED = "spare", "removed"  # nodes that do not vote
+FOREIGN = "of another installation"
 FAULTS = (OSError, CoterieError, msgspec.MsgspecError)
 
 
@@ -39,9 +43,10 @@ class VoterState(msgspec.Struct, frozen=True):
     trouble: str
     condition: Condition | None  # None: it cannot be asked
     is_meant: bool  # its disk is that of the voter
+    is_foreign: bool = False  # it belongs to another installation
 
 
-class Standing(msgspec.Struct, frozen=True):
+class KnownConfiguration(msgspec.Struct, frozen=True):
     """The newest configuration that any node knows that was asked, and all voters of it."""
 
     membership: Membership
@@ -74,8 +79,19 @@ class Standing(msgspec.Struct, frozen=True):
     @property
     def is_lost(self) -> bool:
         """Whether a quorum cannot come back: too many voters answer with other disks than theirs."""
-        back = [each.seat for each in self.voters if each.is_meant or each.condition is None]
+        answered = {each.condition.identity for each in self.voters if each.condition}
+        back = {each.seat for each in self.voters if each.is_meant or each.condition is None}
+        # A disk that another node was started with is at the wrong place, and not lost.
+        back |= {
+            member.seat for member in self.configuration.members if member.identity in answered
+        }
         return not self.configuration.deciders.contains_quorum(back)
+
+    def owner_of_disk(self, voter: VoterState) -> str | None:
+        """Return the name of another voter whose disk a node was started with, or None."""
+        identity = voter.condition.identity if voter.condition else ""
+        owners = (member for member in self.configuration.members if member.identity == identity)
+        return next((member.name for member in owners if member.seat != voter.seat), None)
 
     @property
     def force(self) -> str:
@@ -98,13 +114,13 @@ class Standing(msgspec.Struct, frozen=True):
     def command(self, voter: VoterState) -> AbstractAsyncContextManager[Consultation]:
         """Open a connection to a voter for orders, which it takes from operators alone."""
         operator = self.security.operator_bytes()
-        credentials = Credentials(self.membership.cluster, "", operator=operator)
+        credentials = self.membership.stranger(operator=operator)
         tls = self.security.client_context()
         address = parse_address(voter.address)
         return consult(address, credentials, tls, voter.name, role="operator")
 
 
-async def look(visit: Visit) -> Standing:
+async def look(visit: Visit) -> KnownConfiguration:
     """Ask every voter; raises `UsageError` where voters are fixed, `Unavailable` if none answers.
 
     Every address that the operator has named is asked as well, and none is left out because it is
@@ -122,11 +138,13 @@ async def look(visit: Visit) -> Standing:
         newest = membership
         for voter in voters:
             theirs = voter.condition.configuration if voter.condition else None
-            if theirs is not None and theirs.number >= newest.configuration.number:
+            if theirs is None or newest.configuration.is_foreign(theirs):
+                continue
+            if theirs.number >= newest.configuration.number:
                 check_decided(theirs)
                 newest = membership.after(_noted(theirs, newest.configuration))
         if newest.configuration.number == membership.configuration.number:
-            return Standing(newest, visit.security, voters)
+            return KnownConfiguration(newest, visit.security, voters)
         membership = newest
 
 
@@ -134,7 +152,8 @@ async def _newest_at(visit: Visit, known: Membership) -> Membership:
     """Return the newest configuration that is known at any address of the operator, or this one."""
     asking = (_ask_newest(address, known, visit.security) for address in visit.addresses)
     answers = [known, *filter(None, await asyncio.gather(*asking))]
-    return max(answers, key=lambda membership: membership.configuration.number)
+    ours = [each for each in answers if not known.configuration.is_foreign(each.configuration)]
+    return max(ours, key=lambda membership: membership.configuration.number)
 
 
 async def _ask_newest(address: Address, known: Membership, security: Security) -> Membership | None:
@@ -172,14 +191,18 @@ async def _ask(
     try:
         condition = await ask_condition(name, address, credentials, tls)
     except FAULTS as error:
-        return VoterState(seat, name, str(address), explain(error), None, is_meant=False)
+        foreign = isinstance(error, OtherInstallationError)
+        reason = explain(error)
+        return VoterState(
+            seat, name, str(address), reason, None, is_meant=False, is_foreign=foreign
+        )
     is_meant = identity in ("", condition.identity)
     trouble = "" if is_meant else "its disk is not that of the voter"
     return VoterState(seat, name, str(address), trouble, condition, is_meant=is_meant)
 
 
 class SpareState(msgspec.Struct, frozen=True):
-    """A node that answers and does not vote."""
+    """A node that answers and is not a voter of the newest configuration."""
 
     name: str
     address: str
@@ -187,8 +210,13 @@ class SpareState(msgspec.Struct, frozen=True):
     protocol: int
     state: str = SPARE
 
+    @property
+    def is_harmless(self) -> bool:
+        """Whether no program can have a lock by its vote."""
+        return self.state in (SPARE, REMOVED)
 
-async def look_for_spares(visit: Visit, standing: Standing) -> list[SpareState]:
+
+async def look_for_spares(visit: Visit, standing: KnownConfiguration) -> list[SpareState]:
     """Ask at the addresses that the operator has named which of the nodes there do not vote."""
     known = {voter.address for voter in standing.voters}
     places = [address for address in visit.addresses if str(address) not in known]
@@ -197,7 +225,7 @@ async def look_for_spares(visit: Visit, standing: Standing) -> list[SpareState]:
     return [spare for spare in found if spare and spare.identity not in identities]
 
 
-async def _ask_stranger(address: Address, standing: Standing) -> SpareState | None:
+async def _ask_stranger(address: Address, standing: KnownConfiguration) -> SpareState | None:
     security = standing.security
     credentials = standing.membership.credentials(security.secret_bytes())
     try:
@@ -205,16 +233,31 @@ async def _ask_stranger(address: Address, standing: Standing) -> SpareState | No
             if talk.number > standing.configuration.number:
                 return None  # it may vote by now
             condition = await talk.ask(Query(), Condition)
-            # Only voters have a configuration, and keep theirs when they are removed.
-            state = SPARE if condition.configuration is None else REMOVED
+            state = _state_of_stranger(condition, standing.configuration)
             return SpareState(
                 talk.node, str(address), condition.identity, condition.protocol, state
             )
+    except OtherInstallationError as error:
+        return SpareState(error.node, str(address), "", 0, FOREIGN)
     except FAULTS:
         return None
 
 
-async def check_orders(standing: Standing) -> None:
+def _state_of_stranger(condition: Condition, newest: Configuration) -> str:
+    """Say what a node is that is not a voter of the newest configuration.
+
+    Voters keep their configuration when they are removed, and the change has closed it by then. One that
+    is a leap behind was given up by a force, or forced by another operator: nothing has closed that.
+    """
+    theirs = condition.configuration
+    if theirs is None:
+        return SPARE
+    if newest.number - theirs.number >= FORCED_LEAP // 2:
+        return f"votes by configuration {theirs.number}, which a force has given up"
+    return REMOVED
+
+
+async def check_orders(standing: KnownConfiguration) -> None:
     """Raise `ConfigError` if the voters take no orders from here: they may ask for another secret."""
     for voter in standing.voters:
         if voter.seat not in standing.up:
@@ -229,7 +272,7 @@ async def check_orders(standing: Standing) -> None:
             ) from None
 
 
-def check_protocol(standing: Standing, protocol: int) -> None:
+def check_protocol(standing: KnownConfiguration, protocol: int) -> None:
     """Raise an error if a voter, or a program that is connected to one, cannot speak a protocol.
 
     There is no way back from it, and software that does not speak it is refused from then on.

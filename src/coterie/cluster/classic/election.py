@@ -90,7 +90,7 @@ class ElectionEngine:
     # What there is none of
 
     def place(
-        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+        self, name: str, *, owner: Owner, shared: bool, lease: float | None, wait: bool
     ) -> Claim:
         """Refuse: there are no locks."""
         self._refuse(f"lock {name!r}: ")

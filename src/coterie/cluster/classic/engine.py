@@ -19,8 +19,7 @@ from coterie.cluster.runtime import clock
 from coterie.errors import MisuseError, Unavailable, UsageError
 from coterie.locks.deadlocks.lock_waits import Wanted
 from coterie.locks.deadlocks.waits import Waits
-from coterie.locks.engine import LockState, Party
-from coterie.locks.watch import follow
+from coterie.locks.engine import LockState, Party, follow
 from coterie.process import Entered, MutexUser, Phase
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class ClassicEngine:
         await self.node.stop()
 
     def place(
-        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+        self, name: str, *, owner: Owner, shared: bool, lease: float | None, wait: bool
     ) -> ClassicClaim:
         """Ask for a lock; without `wait` it is granted only if that needs no message."""
         if shared:

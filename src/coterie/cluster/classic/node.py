@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from coterie import system
-from coterie.catalogue import Algorithm, Setup, algorithm
+from coterie.catalogue import Algorithm, Setup, find
 from coterie.cluster.classic.frames import (
     Absent,
     ClassicFigures,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from coterie.cluster.classic.meeting import Wish
     from coterie.cluster.membership.config import Config
     from coterie.cluster.wire.connection import Connection
-    from coterie.cluster.wire.frames import Letter
+    from coterie.cluster.wire.frames import ClassicMessage
     from coterie.locks.engine import LockState
     from coterie.process import Event, Outbox, ProcessId
 
@@ -68,7 +68,7 @@ def choose(config: Config, lock: str | None = None) -> tuple[Algorithm, Setup]:
     """
     choice = config.membership.algorithm
     assert choice is not None, "the leased lock has nodes of its own"
-    entry = algorithm(choice.name)
+    entry = find(choice.name)
     size = len(config.membership.members)
     named = (
         {} if lock is None else {each.name: lock for each in entry.parameters if each.names_lock}
@@ -135,7 +135,7 @@ class LockProcess(NamedTuple):
         """Let the user acquire or release."""
         self.host.step(self.taped.call, verb)
 
-    def take(self, sender: ProcessId, letter: Letter) -> None:
+    def take(self, sender: ProcessId, letter: ClassicMessage) -> None:
         """Let the process have a message; one that is none of its own raises."""
         self.host.step(self.taped.take, sender, letter)
 
@@ -193,13 +193,12 @@ class Classic:
         self._patience: asyncio.TimerHandle | None = None  # with nodes that have not been met
         self._probes: asyncio.TimerHandle | None = None  # the next ones
         self._leaving: asyncio.Task[None] | None = None  # since the others have refused this node
-        self._early: list[tuple[ProcessId, Letter]] = []  # came before we were ready
+        self._early: list[tuple[ProcessId, ClassicMessage]] = []  # came before we were ready
         self._data = config.options(name).data
         self._folder = None if self._data is None else FolderLock(self._data, "node")
         self._incarnation = 0
         self.peers = Peers(
-            config,
-            name,
+            config.local_node(name),
             Handlers(
                 letter=self._deliver,
                 lost=lambda peer: self._carry_out(self.meeting.lose(peer)),
@@ -393,7 +392,7 @@ class Classic:
             )
         self._program.event(lock, event)
 
-    def _deliver(self, peer: ProcessId, letter: Letter) -> None:
+    def _deliver(self, peer: ProcessId, letter: ClassicMessage) -> None:
         if self.elects and letter.lock != LEADERSHIP:
             raise ProtocolError(f"a letter about {letter.lock!r}: this cluster has no locks")
         if letter.lock == NODES:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from coterie import system
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cluster.classic.frames import (
     GetRecords,
     RecordingBegun,
@@ -71,7 +71,7 @@ class RecordedCluster:
         """Return what happened to one lock, in an order in which causes stand before effects."""
         choice = self.membership.algorithm
         assert choice is not None, "the leased lock has nodes of its own"
-        entry = algorithm(choice.name)
+        entry = find(choice.name)
         named = {each.name: lock for each in entry.parameters if each.names_lock}
         header = Header(
             algorithm=entry.name,

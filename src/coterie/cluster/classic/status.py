@@ -1,4 +1,4 @@
-"""The state of a cluster that runs a classic algorithm, as its nodes tell it."""
+"""The state of a cluster that runs a classic algorithm, as its nodes tell it, and in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cluster.classic.frames import (
     ClassicFigures,
     ClassicStatus,
@@ -18,8 +18,8 @@ from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ProtocolError, Unavailable
-from coterie.locks.engine import LockState
-from coterie.locks.watch import WATCH_SECONDS
+from coterie.locks.engine import WATCH_SECONDS, LockState
+from coterie.locks.status import NodeView, Status, down
 from coterie.process import Election
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS_MAX = 1.0
 HEALTHY, DEGRADED, UNREACHABLE = 0, 1, 69  # the exit statuses of `coterie status`
+HEALTH = {HEALTHY: "healthy", DEGRADED: "degraded", UNREACHABLE: "no node answers"}
+OWN_WAITS = "nodes of a classic algorithm know no waits but their own"
 
 
 class ClassicNodeState(msgspec.Struct, frozen=True):
@@ -62,7 +64,7 @@ async def inspect(membership: Membership, security: Security) -> ClassicState:
     nodes = await asyncio.gather(*(_ask(member, credentials, tls) for member in membership.members))
     reports = [node.report for node in nodes if node.report is not None]
     followed = {report.leader for report in reports}
-    elects = issubclass(algorithm(membership.algorithm.name).process, Election)
+    elects = issubclass(find(membership.algorithm.name).process, Election)
     leader = followed.pop() if len(followed) == 1 else None
     complete = len(reports) == len(nodes) and all(
         report.ready and not report.away for report in reports
@@ -85,7 +87,7 @@ async def inspect(membership: Membership, security: Security) -> ClassicState:
 def follow(membership: Membership, security: Security) -> AsyncGenerator[str | None, None] | None:
     """Follow the leader that the nodes agree on, by asking; None if they elect none."""
     choice = membership.algorithm
-    if choice is None or not issubclass(algorithm(choice.name).process, Election):
+    if choice is None or not issubclass(find(choice.name).process, Election):
         return None
     return _follow(membership, security)
 
@@ -149,3 +151,54 @@ async def _figures(
     finally:
         connection.close("all questions are answered")
         await connection.wait_closed()
+
+
+# In words
+
+
+class ClassicSource:
+    """Asks the nodes of a classic algorithm, which know no waits but their own."""
+
+    def __init__(self, membership: Membership, security: Security) -> None:
+        """Remember which nodes to ask."""
+        self._membership = membership
+        self._security = security
+
+    async def look(self, *, locks: bool = False, waits: bool = False) -> Status:
+        """Ask every node; each reports its locks in any case, and no graph."""
+        state = await inspect(self._membership, self._security)
+        health = HEALTH[state.health]
+        leader = f", leader {state.leader or '-'}" if state.elects else ""
+        leads = f"leader: {state.leader or 'none that all follow'}"
+        return Status(
+            "classic cluster",
+            state.cluster,
+            state,
+            [node_view(node, elects=state.elects) for node in state.nodes],
+            ("misses", "leader") if state.elects else ("misses", "locks", "held", "waiting"),
+            health,
+            f"cluster {state.cluster}: {state.algorithm}, {health}{leader}",
+            about=[state.algorithm, leads if state.elects else OWN_WAITS],
+        )
+
+
+def node_view(node: ClassicNodeState, *, elects: bool) -> NodeView:
+    """Describe a node."""
+    report = node.report
+    if report is None:
+        return down(node.name, node.address, node.trouble)
+    facts = {"misses": ", ".join(report.away) or "-"}
+    if elects:
+        facts["leader"] = report.leader or "-"
+    else:
+        facts["locks"] = str(report.known)
+        facts["held"] = str(sum(len(lock.holders) for lock in report.locks))
+        facts["waiting"] = str(sum(len(lock.waiters) for lock in report.locks))
+    return NodeView(
+        node.name,
+        node.address,
+        "good" if report.ready and not report.away else "warning",
+        "up" if report.ready else "has not met all nodes",
+        up_seconds=report.up_seconds,
+        facts=facts,
+    )

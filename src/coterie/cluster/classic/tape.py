@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from coterie.cluster.runtime.host import Hosted
-    from coterie.cluster.wire.frames import Letter
+    from coterie.cluster.wire.frames import ClassicMessage
     from coterie.process import Event, Outbox, Payload, ProcessId, Seat
 
 RECORDS_MAX = 100_000  # of one recording at one node
@@ -113,7 +113,7 @@ class TapedProcess:
         if self._tape.recordings:
             self._tape.note(self._lock, Called(system.now(), self._tape.me, verb))
 
-    def take(self, sender: ProcessId, letter: Letter, out: Outbox[Any]) -> None:
+    def take(self, sender: ProcessId, letter: ClassicMessage, out: Outbox[Any]) -> None:
         """Decode a message and handle it; one that is none of this process's raises."""
         self._hosted.receive(sender, self._decode(letter.content), out)
         if self._tape.recordings:

@@ -6,25 +6,24 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from coterie import system
-from coterie.cluster.client.participant import InsideLine, ParticipantHost
-from coterie.cluster.node import Node
+from coterie.cluster.client.participant import ParticipantHost
+from coterie.cluster.membership.discovery import DISCOVERY_SECONDS_MAX, discover
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.handshake import Caller, Identity, new_identity
 from coterie.cluster.wire.link import Link
-from coterie.cluster.wire.query import DISCOVERY_SECONDS_MAX, discover
 from coterie.cluster.wire.voter_frames import decode_from_voter
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.cluster.client.participant import Line, Upcalls
-    from coterie.cluster.membership.config import Config
-    from coterie.cluster.membership.membership import Address, Membership
+    from coterie.cluster.client.participant import Upcalls
+    from coterie.cluster.membership.membership import Membership
+    from coterie.cluster.wire.address import Address
+    from coterie.cluster.wire.link import VoterLink
     from coterie.cluster.wire.security import Security
     from coterie.cluster.wire.voter_frames import FromVoter
     from coterie.process import ProcessId
-    from coterie.telemetry.text import Metric
 
 FIRST_TRY_SECONDS_MAX = 0.25
 
@@ -38,13 +37,13 @@ class Access(Protocol):
     def enter(
         self, membership: Membership, upcalls: Upcalls, lease: float | None = None
     ) -> ParticipantHost:
-        """Make a participant, with a lease of its own if one is given; its lines will come up."""
+        """Make a participant, with a lease of its own if one is given; its links will come up."""
 
     async def settle(self) -> None:
-        """Wait until every line of every participant has been tried, for a short time at most."""
+        """Wait until every link of every participant has been tried, for a short time at most."""
 
     async def close(self) -> None:
-        """Close all lines; what was sent before still leaves."""
+        """Close all links; what was sent before still leaves."""
 
 
 def own_identity() -> Identity:
@@ -70,14 +69,14 @@ class Links:
             Link, None
         ] = {}  # those that are not stopped, in the order of their making
 
-    def line(
+    def link(
         self,
         membership: Membership,
         voter: ProcessId,
         current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
-    ) -> Line:
+    ) -> VoterLink:
         """Make the link to one voter."""
         node = membership.at(voter).name
         link = Link(
@@ -86,7 +85,8 @@ class Links:
             lambda disk: self._caller(current(), node, disk),
             self._tls,
             lambda: current().settings.lease,
-            receive=lambda frame: receive(decode_from_voter(frame)),
+            decode=decode_from_voter,
+            receive=receive,
             connected=lambda welcome: connected(welcome.clock + clock.passed(link.delay_seconds)),
             stopped=lambda: self._drop(link),
         )
@@ -211,72 +211,3 @@ class Visit:
     async def close(self) -> None:
         """Close all links."""
         await self._links.stop()
-
-
-class Seat:
-    """Access for a program that is itself a voting node."""
-
-    def __init__(self, config: Config, node: str, *, new_cluster: bool) -> None:
-        """Remember which node we are."""
-        self._config = config
-        self.node = Node(config, node, new_cluster=new_cluster, program=self._metrics)
-        self._links = AllLinks()
-        self._programs: list[Upcalls] = []
-
-    async def open(self) -> Membership:
-        """Start the node."""
-        await self.node.start()
-        return self.node.voting.membership
-
-    def enter(
-        self, membership: Membership, upcalls: Upcalls, lease: float | None = None
-    ) -> ParticipantHost:
-        """Make a participant that calls the other voters, and asks the quorum of its own first."""
-        self._programs.append(upcalls)
-        identity = own_identity()
-        links = self._links.add(Links(self._config.security, identity, self._addresses))
-        lines = _LinesOfNode(links, self.node, identity)
-        names = [member.name for member in membership.members]
-        home = membership.voter(self.node.name if self.node.name in names else names[0])
-        return ParticipantHost(membership, identity, home, lines, upcalls, lease=lease)
-
-    def _metrics(self) -> list[Metric]:
-        """Collect the figures of the first participant: that with the lease of the cluster."""
-        return self._programs[0].metrics() if self._programs else []
-
-    def _addresses(self, membership: Membership, voter: ProcessId) -> list[Address]:
-        return [membership.at(voter).address]
-
-    async def settle(self) -> None:
-        """Give each link the time of one try."""
-        await self._links.settle()
-
-    async def close(self) -> None:
-        """Close all links, and end the node when it has heard our goodbye."""
-        self._programs.clear()
-        await self._links.stop()
-        await asyncio.sleep(0)
-        await self.node.stop()
-
-
-class _LinesOfNode:
-    """Links to the other voters, and the way to the voter of this very process."""
-
-    def __init__(self, links: Links, node: Node, identity: Identity) -> None:
-        self._links = links
-        self._node = node
-        self._identity = identity
-
-    def line(
-        self,
-        membership: Membership,
-        voter: ProcessId,
-        current: Callable[[], Membership],
-        receive: Callable[[FromVoter], None],
-        connected: Callable[[int], None],
-    ) -> Line:
-        # While a disk is replaced under its name, two voters have that name.
-        is_ours = membership.at(voter).name == self._node.name
-        if not is_ours or membership.disk(voter) not in ("", self._node.voting.voter.identity):
-            return self._links.line(membership, voter, current, receive, connected)
-        return InsideLine(self._node.voting, self._identity, receive, connected)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from coterie import system
 from coterie.algorithms.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
+from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
-from coterie.cluster.voter.metrics import participant_metrics
 from coterie.errors import UsageError
 from coterie.locks.deadlocks.waits import DeadlockSearch, Waits
+from coterie.locks.engine import follow
 from coterie.locks.leases import blockers
 from coterie.locks.leases.attempt import try_once
 from coterie.locks.leases.group import LeaseGroup
-from coterie.locks.watch import follow
 from coterie.system.aio import Tasks, to_the_end
 
 if TYPE_CHECKING:
@@ -90,10 +90,10 @@ class ClusterEngine:
         await self.access.close()
 
     def place(
-        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+        self, name: str, *, owner: Owner, shared: bool, lease: float | None, wait: bool
     ) -> LeasedClaim:
-        """Ask for a lock, with a lease of `ttl` seconds: that of the cluster at most."""
-        group = self.groups.get(ttl) or self._group(name, ttl)
+        """Ask for a lock, with a lease of this many seconds: that of the cluster at most."""
+        group = self.groups.get(lease) or self._group(name, lease)
         claim = group.place(name, owner, shared=shared, wait=wait)
         if not wait and claim.token is None and not claim.granted.done():
             patience = group.supply.membership.settings.hedge
@@ -102,27 +102,27 @@ class ClusterEngine:
 
     # Leases
 
-    def _group(self, lock: str, ttl: float | None) -> ClusterGroup:
+    def _group(self, lock: str, lease: float | None) -> ClusterGroup:
         """Find the group that has that lease, or join the cluster once more for it.
 
         Its voters are called for themselves; requests wait for them, and begin above all that we
         have seen.
         """
         membership = self.group.supply.membership
-        lease = membership.settings.lease
-        if ttl is None or ttl == lease:
+        longest = membership.settings.lease
+        if lease is None or lease == longest:
             return self.group
-        if not LEASE_SECONDS_MIN <= ttl < lease:
+        if not LEASE_SECONDS_MIN <= lease < longest:
             formed = membership.decided is not None  # from then on the file does not count
             how = (
                 "with coterie cluster set lease=" if formed else "in the configuration of all nodes"
             )
             raise UsageError(
-                f"lock {lock!r}: ttl must be from {LEASE_SECONDS_MIN:g} s to {lease:g} s, the lease"
-                f" of cluster {membership.cluster!r}, got {ttl:g} s; for a longer one raise `lease`"
+                f"lock {lock!r}: lease must be from {LEASE_SECONDS_MIN:g} s to {longest:g} s, the lease"
+                f" of cluster {membership.cluster!r}, got {lease:g} s; for a longer one raise `lease`"
                 f" {how}"
             )
-        group = self.groups[ttl] = self._enter(membership, ttl)
+        group = self.groups[lease] = self._enter(membership, lease)
         group.supply.participant.sessions.merge(self._age())
         return group
 

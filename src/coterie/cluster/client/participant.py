@@ -22,11 +22,10 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 )
 from coterie.algorithms.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
 from coterie.cluster.membership.abstention import no_votes
-from coterie.cluster.membership.membership import check_decided, objection_to_meaning
+from coterie.cluster.membership.membership import check_heard
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.wire.connection import at_end_of_turn
-from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.cluster.wire.voter_frames import Abstention, GetAbstention
 from coterie.errors import CoterieError, NoQuorum, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
@@ -40,9 +39,10 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
     from coterie.algorithms.mutex.quorum.leased.participant import Participant
-    from coterie.cluster.membership.membership import Address, Membership
-    from coterie.cluster.voter.host import VoterHost
+    from coterie.cluster.membership.membership import Membership
+    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.handshake import Identity
+    from coterie.cluster.wire.link import VoterLink
     from coterie.cluster.wire.voter_frames import FromVoter
     from coterie.coteries import Coterie
     from coterie.process import Event, Outbox, ProcessId
@@ -57,46 +57,18 @@ UNEXPLAINED = Abstention(math.inf, "it has not said why")
 AskAgain: TypeAlias = "Callable[[Sequence[Address]], Awaitable[Membership]]"
 
 
-class Line(Protocol):
-    """The way to a voter: a link, or the voter in this very process."""
+class VoterLinks(Protocol):
+    """Makes the link to each voter."""
 
-    @property
-    def is_up(self) -> bool:
-        """Whether frames can be sent now."""
-
-    @property
-    def trouble(self) -> str:
-        """Why not."""
-
-    @property
-    def is_untried(self) -> bool:
-        """Whether the first call has not come to an end yet."""
-
-    def start(self) -> None:
-        """Begin to call the voter."""
-
-    def insist_on(self, disk: str) -> None:
-        """Have no voter at the other end but one with this disk."""
-
-    def send(self, frame: msgspec.Struct) -> None:
-        """Send a frame."""
-
-    async def stop(self) -> None:
-        """Call the voter no more."""
-
-
-class Lines(Protocol):
-    """Makes the line to each voter."""
-
-    def line(
+    def link(
         self,
         membership: Membership,
         voter: ProcessId,
         current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
-    ) -> Line:
-        """Make a line to a voter of this configuration; each call is made by the `current` one.
+    ) -> VoterLink:
+        """Make a link to a voter of this configuration; each call is made by the `current` one.
 
         It passes on each frame, and the voter's clock at each new connection.
         """
@@ -137,14 +109,14 @@ class HostedParticipant:
 
 
 class ParticipantHost:
-    """One participant, with a line to every voter."""
+    """One participant, with a link to every voter."""
 
     def __init__(
         self,
         membership: Membership,
         identity: Identity,
         home: ProcessId,
-        lines: Lines,
+        links: VoterLinks,
         upcalls: Upcalls,
         *,
         lease: float | None = None,
@@ -156,7 +128,7 @@ class ParticipantHost:
             membership: The configuration of the cluster.
             identity: Of this start of the participant, and of no other.
             home: The voter whose quorum is asked first.
-            lines: Makes the line to each voter.
+            links: Makes the link to each voter.
             upcalls: What goes up to the program.
             lease: A lease of its own, shorter than that of the cluster.
             ask_again: Finds out the configuration, where voters that are known are gone.
@@ -173,14 +145,14 @@ class ParticipantHost:
         self._time = clock.RunningClock()
         self._abstentions: dict[ProcessId, Abstention] = {}  # as far as voters have answered
         self._awaited: Configuration | None = None  # that voters have told of, and is not passed on
-        self._makes_lines = lines
+        self._makes_links = links
         self._tasks = Tasks()
         self._leaving: list[str] = []  # locks that are given back at the end of this turn
         hosted = HostedParticipant(self.participant, identity.name)
         self._host = Host(hosted, self._send, self._hear, counts_sleep=True)
         self._host.start(clock.number())
-        self.lines: dict[ProcessId, Line] = {}
-        self._disks: dict[ProcessId, str] = {}  # of the voters that have a line, as far as known
+        self.links: dict[ProcessId, VoterLink] = {}
+        self._disks: dict[ProcessId, str] = {}  # of the voters that have a link, as far as known
         self._call_voters(membership)
         self._watch()
 
@@ -206,8 +178,8 @@ class ParticipantHost:
 
     def reachable(self) -> list[ProcessId]:
         """List the voters that are connected and answer."""
-        silent = set(self.lines) - set(self.participant.sessions.reachable())
-        return [voter for voter, line in self.lines.items() if line.is_up and voter not in silent]
+        silent = set(self.links) - set(self.participant.sessions.reachable())
+        return [voter for voter, link in self.links.items() if link.is_up and voter not in silent]
 
     def abstaining(self) -> dict[ProcessId, Abstention]:
         """Return the voters that are reachable and give no votes, with what they say about it."""
@@ -229,14 +201,14 @@ class ParticipantHost:
 
     def untried(self) -> list[ProcessId]:
         """List the voters that are called for the first time and may be there."""
-        return [voter for voter, line in self.lines.items() if line.is_untried]
+        return [voter for voter, link in self.links.items() if link.is_untried]
 
     def troubles(self) -> list[str]:
         """Say for each voter that is not connected why it is not."""
         seats = self.membership.seats
-        lines = [(voter, line) for voter, line in sorted(self.lines.items()) if voter in seats]
+        links = [(voter, link) for voter, link in sorted(self.links.items()) if voter in seats]
         name = self.membership.at
-        return [f"{name(voter).name}: {line.trouble}" for voter, line in lines if not line.is_up]
+        return [f"{name(voter).name}: {link.trouble}" for voter, link in links if not link.is_up]
 
     def stop(self) -> None:
         """Say goodbye; nothing may be held or waited for any more."""
@@ -259,7 +231,7 @@ class ParticipantHost:
         return sessions.clock
 
     def new_age(self) -> int:
-        """Draw an age for a task that waits in the line of this process."""
+        """Draw an age for a task that waits in the queue of this process."""
         self.participant.sessions.clock = self.age() + 1
         return self.participant.sessions.clock
 
@@ -344,7 +316,7 @@ class ParticipantHost:
         lasting = {voter for voter, known in abstaining.items() if math.isinf(known.seconds)}
         return self.quorums.contains_quorum(set(self.reachable()) - lasting)
 
-    # What the lines call
+    # What the links call
 
     def _connected(self, voter: ProcessId, reading: int) -> None:
         """Go on over a new connection to a voter whose logical clock shows this.
@@ -367,17 +339,17 @@ class ParticipantHost:
             case Reply() | Ack() | Answer() | Nack():
                 sessions = self.participant.sessions
                 if voter not in sessions.voters:
-                    return  # it votes no more, and its line is being closed
+                    return  # it votes no more, and its link is being closed
                 self._host.step(self.participant.receive, voter, frame)
                 self.age()  # where the frame has moved the clock, time goes on from there
                 is_left = voter not in sessions.voters  # that was the last word to hear from it
                 if not is_left and sessions.uplink(voter).grace and voter not in self._abstentions:
                     self.ask_why([voter])
             case NewConfiguration(configuration):
-                _check(configuration)
+                check_heard(configuration, self.membership.configuration)
                 self._await_voters(configuration)
             case Stale(configuration):
-                _check(configuration)
+                check_heard(configuration, self.membership.configuration)
                 self._receive_about_configurations(voter, frame)
             case Behind():
                 self._receive_about_configurations(voter, frame)
@@ -395,10 +367,10 @@ class ParticipantHost:
             self._host.step(self.participant.receive, voter, frame)
 
     def _send(self, voter: ProcessId, frame: Any) -> None:
-        line = self.lines.get(voter)
-        if line is not None:  # else it is sent again when there is one
+        link = self.links.get(voter)
+        if link is not None:  # else it is sent again when there is one
             self.sent[type(frame).__name__] += 1
-            line.send(frame)
+            link.send(frame)
 
     # Configurations
 
@@ -409,7 +381,7 @@ class ParticipantHost:
         that locks are granted meanwhile. Where it is refused, the participant hears of it at once.
         """
         if self._is_over:
-            return  # lines end one after the other, and one that was made now would stay
+            return  # links end one after the other, and one that was made now would stay
         newest = self.participant.sessions.known
         if configuration.number <= max(newest, self._awaited.number if self._awaited else 0):
             return
@@ -420,7 +392,7 @@ class ParticipantHost:
     def _pass_on(self) -> None:
         """Let the participant know of the configuration that is awaited, if its voters are there."""
         awaited = self._awaited
-        up = [voter for voter, line in self.lines.items() if line.is_up]
+        up = [voter for voter, link in self.links.items() if link.is_up]
         if awaited is not None and awaited.quorums.contains_quorum(up):
             self._awaited = None
             told = NewConfiguration(awaited)
@@ -467,14 +439,14 @@ class ParticipantHost:
         """Leave the voters of a configuration that was awaited and has been overtaken."""
         awaited = self._awaited.seats if self._awaited else ()
         known = {*self.participant.sessions.voters, *awaited}
-        for voter in [voter for voter in self.lines if voter not in known]:
+        for voter in [voter for voter in self.links if voter not in known]:
             self._leave(voter)
 
     def _leave(self, voter: ProcessId) -> None:
-        # A step that learns may forget as well; then the line was left when the first was told.
-        line = self.lines.pop(voter, None)
-        if line is not None:
-            self._tasks.run(line.stop())
+        # A step that learns may forget as well; then the link was left when the first was told.
+        link = self.links.pop(voter, None)
+        if link is not None:
+            self._tasks.run(link.stop())
         self._abstentions.pop(voter, None)
         self._disks.pop(voter, None)
 
@@ -485,97 +457,23 @@ class ParticipantHost:
         No vote of the old seat counts any more: a node is added again when its removal is complete.
         """
         disks = {membership.disk(voter) for voter in membership.seats}
-        others = [voter for voter in self.lines if voter not in membership.seats]
+        others = [voter for voter in self.links if voter not in membership.seats]
         for voter in [voter for voter in others if self._disks.get(voter) in disks]:
             self._leave(voter)
 
     def _call_voters(self, membership: Membership) -> None:
-        """Make a line to each voter that has none yet; none leads to another disk than is meant."""
+        """Make a link to each voter that has none yet; none leads to another disk than is meant."""
         self._leave_old_seats(membership)
         for voter in membership.seats:
-            is_new = voter not in self.lines
+            is_new = voter not in self.links
             if is_new:
                 receive, connected = partial(self.receive, voter), partial(self._connected, voter)
-                line = self._makes_lines.line(
+                link = self._makes_links.link(
                     membership, voter, lambda: self.membership, receive, connected
                 )
-                self.lines[voter] = line
+                self.links[voter] = link
             if membership.disk(voter):
                 self._disks[voter] = membership.disk(voter)
-                self.lines[voter].insist_on(membership.disk(voter))
+                self.links[voter].insist_on(membership.disk(voter))
             if is_new:
-                self.lines[voter].start()
-
-
-def _check(configuration: Configuration) -> None:
-    """Raise `ProtocolError` if no voter can have sent this, or we cannot go by it."""
-    check_decided(configuration)
-    reason = objection_to_meaning(configuration)
-    if reason:
-        raise ProtocolError(reason)
-
-
-class InsideLine:
-    """The line between a participant and a voter of the same process: no socket, a turn of delay."""
-
-    is_untried = False
-    trouble = ""  # there is none between two parts of one process
-
-    def __init__(
-        self,
-        voting: VoterHost,
-        identity: Identity,
-        receive: Callable[[FromVoter], None],
-        connected: Callable[[int], None],
-    ) -> None:
-        """Attach the participant to the voter."""
-        self._voting = voting
-        self._identity = identity.name
-        self._connected = connected
-        self._loop = asyncio.get_running_loop()
-        known = voting.membership.configuration.number
-        hello = Hello(
-            PROTOCOL,
-            "",
-            "",
-            "participant",
-            identity.name,
-            identity.label,
-            b"",
-            newest=PROTOCOL,
-            number=known,
-        )
-        self._back = _Back(receive, self._loop)
-        self._number = voting.attach(hello, self._back)
-        self.is_up = True
-
-    def start(self) -> None:
-        """Begin: the voter is there."""
-        if self.is_up:
-            self._connected(self._voting.clock())
-
-    def insist_on(self, disk: str) -> None:
-        """Leave the voter if it turns out to be another than was meant."""
-        if self.is_up and self._voting.voter.identity != disk:
-            self.trouble = "our own data directory is another than that of the voter"
-            self.is_up = False
-            self._voting.leave(self._identity, self._back)
-
-    def send(self, frame: Any) -> None:
-        """Send a frame."""
-        if self.is_up:
-            self._loop.call_soon(self._voting.receive, self._number, self._identity, frame)
-
-    async def stop(self) -> None:
-        """Leave the voter."""
-        if self.is_up:
-            self.is_up = False
-            self._voting.leave(self._identity, self._back)
-
-
-class _Back(NamedTuple):
-    receive: Callable[[FromVoter], None]
-    loop: asyncio.AbstractEventLoop
-
-    def send(self, frame: Any) -> None:
-        self.loop.call_soon(self.receive, frame)
+                self.links[voter].start()

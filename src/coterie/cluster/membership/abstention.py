@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from coterie import system
 from coterie.cluster.wire.complaints import legible
-from coterie.cluster.wire.voter_frames import Abstention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from coterie.cluster.voter.host import VoterHost
+    from coterie.cluster.wire.voter_frames import Abstention
 
 SPARE = "it is a spare: coterie cluster add, or replace, makes it a voter"
 STARTED = "it has just started, and votes that it may have given before could still count"
@@ -21,22 +19,6 @@ ADVICE = (
     "start the nodes that are missing; or, if this cluster is new and no program holds a lock of it,"
     " start those with an empty data directory with coterie serve --new-cluster"
 )
-
-
-def abstention(voting: VoterHost) -> Abstention:
-    """Say for how long a node gives no votes, and why; for 0 seconds and no reason normally."""
-    voter = voting.voter
-    if not voting.votes:
-        return Abstention(math.inf, SPARE)
-    if not voter.abstains():
-        return Abstention(0.0, "")
-    if voting.recovers and len(voting.membership.members) == 1:
-        return Abstention(math.inf, ALONE)
-    if voting.recovers:
-        awaited = ", ".join(voting.awaited) or "the others"
-        reason = f"its data directory is empty, and it has to hear from {awaited} first"
-        return Abstention(math.inf, reason)
-    return Abstention(max(0.0, voter.abstains_until - system.now()), STARTED)
 
 
 def no_votes(abstentions: Mapping[str, Abstention], troubles: Sequence[str]) -> str:

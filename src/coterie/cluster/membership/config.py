@@ -25,15 +25,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.settings import Policy, Settings
-from coterie.catalogue import algorithm
-from coterie.cluster.membership.membership import (
-    Address,
-    Choice,
-    Member,
-    Membership,
-    check_times,
-    parse_address,
-)
+from coterie.catalogue import find
+from coterie.cluster.membership.membership import Choice, Member, Membership, check_times
+from coterie.cluster.wire.address import Address, parse_address
+from coterie.cluster.wire.local_node import LocalNode
 from coterie.cluster.wire.security import Security, read_secret
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, UsageError
@@ -123,6 +118,19 @@ class Config(msgspec.Struct, frozen=True):
             self.membership.voter(name)  # says which there are
         return self.nodes[name]
 
+    def local_node(self, name: str) -> LocalNode:
+        """Return what the connections of one node need."""
+        membership, options = self.membership, self.options(name)
+        return LocalNode(
+            name,
+            options.listen,
+            {member.name: member.address for member in membership.members},
+            membership.settings.lease,
+            self.security,
+            membership.credentials(self.security.secret_bytes()),
+            is_diskless=membership.algorithm is None and options.data is None,
+        )
+
 
 def load(path: str | Path | None = None, flags: Mapping[str, str] | None = None) -> Config:
     """Return the configuration of the file given, or COTERIE_CONFIG, or `coterie.toml` here.
@@ -186,7 +194,7 @@ def _membership(written: ConfigFile) -> Membership:
     if written.algorithm != LEASED:
         parameters = tuple(sorted(written.parameters.items()))
         choice = Choice(written.algorithm, written.variant, parameters)
-        chosen = algorithm(choice.name)
+        chosen = find(choice.name)
         chosen.setup(len(members), choice.variant, written.parameters)
         if not issubclass(chosen.process, Mutex | Election):
             raise ConfigError(f"{choice.name} neither grants locks nor elects a leader")

@@ -12,6 +12,7 @@ from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, 
 from coterie.algorithms.mutex.quorum.leased.configuration import Member as Voting
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.cluster.runtime import clock
+from coterie.cluster.wire.address import Address, parse_address
 from coterie.cluster.wire.frames import OLDEST_PROTOCOL, PROTOCOL
 from coterie.cluster.wire.handshake import Credentials
 from coterie.coteries import parse_coterie
@@ -20,37 +21,10 @@ from coterie.errors import ConfigError, ProtocolError, UsageError
 if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.frames import Attempt
 
-PORT = 7420
 RESERVE_MAX = 1 << 40  # tokens that one write may be good for
 CONFIGURATIONS_MAX = 1 << 48  # so many can be decided
 ROUNDS_MAX = 1 << 48  # of attempts to decide one of them
 FLOOR_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
-
-
-class Address(msgspec.Struct, frozen=True, array_like=True):
-    """Where a node listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        """Return the address as people write it."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def parse_address(text: str, port: int | None = PORT) -> Address:
-    """Return the address that `host`, `host:port` or `[host]:port` names."""
-    host, colon, given = text.rpartition(":")
-    if not colon or (text.endswith("]") and text.startswith("[")):
-        host, given = text, "" if port is None else str(port)
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not given.isascii() or not given.isdecimal() or int(given) > 65535:
-        raise ConfigError(f"expected an address such as host:{port or PORT}, got {text!r}")
-    try:
-        host.encode("idna")
-    except UnicodeError:
-        raise ConfigError(f"no host can have the name in {text!r}: {host!r}") from None
-    return Address(host, int(given))
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
@@ -122,8 +96,22 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
         `operator` is the secret of operators, where they may be at either end.
         """
         decided = self.decided
-        number, protocol = (decided.number, decided.protocol) if decided else (0, OLDEST_PROTOCOL)
-        return Credentials(self.cluster, self.digest, secret, number, protocol, operator)
+        if decided is None:
+            return Credentials(self.cluster, self.digest, secret, operator=operator)
+        return Credentials(
+            self.cluster,
+            self.digest,
+            secret,
+            decided.number,
+            decided.protocol,
+            operator,
+            decided.cluster_identity,
+        )
+
+    def stranger(self, secret: bytes = b"", operator: bytes = b"") -> Credentials:
+        """Return what a caller shows that may know another configuration than the node."""
+        identity = self.configuration.cluster_identity
+        return Credentials(self.cluster, "", secret, operator=operator, identity=identity)
 
     def after(self, configuration: Configuration) -> Membership:
         """Return the same cluster with a configuration that was decided."""
@@ -198,6 +186,21 @@ def check_decided(configuration: Configuration) -> None:
             parse_address(member.address)
     except ConfigError as error:
         raise ProtocolError(f"its configuration makes no sense: {error}") from None
+
+
+def check_heard(configuration: Configuration, known: Configuration) -> None:
+    """Raise `ProtocolError` if nothing may follow from a configuration that another process names.
+
+    It makes no sense, means more than this version understands, or is not of our installation.
+    """
+    check_decided(configuration)
+    reason = objection_to_meaning(configuration)
+    if reason:
+        raise ProtocolError(reason)
+    if known.is_foreign(configuration):
+        raise ProtocolError(
+            f"configuration {configuration.number} belongs to another installation of the cluster"
+        )
 
 
 def check_bound(bound: int) -> None:

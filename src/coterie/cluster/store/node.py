@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from coterie.cluster.wire.frames import Letter
+    from coterie.cluster.wire.frames import ClassicMessage
     from coterie.process import Event, Outbox, ProcessId
 
 STORE = "store"  # what letters between sites are about
@@ -93,8 +93,7 @@ class StoreNode:
         self._doubted: set[str] = set()
         self._has_asked = False  # what has become of a transaction: it may be in doubt
         self._peers = Peers(
-            self._config,
-            name,
+            self._config.local_node(name),
             Handlers(
                 letter=self._deliver,
                 lost=self._lose,
@@ -225,7 +224,7 @@ class StoreNode:
             return
         link.send(STORE, content)
 
-    def _deliver(self, peer: ProcessId, letter: Letter) -> None:
+    def _deliver(self, peer: ProcessId, letter: ClassicMessage) -> None:
         """Take a letter; a faulty one ends the connection over which it came, and nothing else."""
         try:
             self._host.deliver(peer, letter.content)

@@ -6,18 +6,17 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from coterie import system
-from coterie.cluster.membership.abstention import abstention
 from coterie.cluster.runtime import clock
-from coterie.telemetry.text import Metric, Sample, counter, gauge, histogram, render
+from coterie.cluster.voter.report import abstention
+from coterie.cluster.wire.frame_counts import frame_counts
+from coterie.telemetry.text import Metric, Sample, counter, gauge, render
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from coterie.algorithms.mutex.quorum.leased.ballot import Ballot
-    from coterie.cluster.client.engine import ClusterGroup
-    from coterie.cluster.membership.membership import Address
     from coterie.cluster.voter.host import VoterHost
-    from coterie.locks.deadlocks.waits import Waits
+    from coterie.cluster.wire.address import Address
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_SECONDS_MAX = 5.0
@@ -40,7 +39,7 @@ def _voter(voting: VoterHost) -> list[Metric]:
     }
     configuration = voting.membership.configuration
     lagging = sum(link.number < voter.number for link in voter.sessions.values())
-    messages = _messages("voter_messages", voting.received, voting.sent)
+    messages = frame_counts("voter_messages", voting.received, voting.programs.sent)
     return [
         gauge("voter_up_seconds", "Time since the node started.", now - voting.started),
         gauge(
@@ -52,7 +51,7 @@ def _voter(voting: VoterHost) -> list[Metric]:
             "Whether the voter gives no votes for this reason.",
             [Sample({"reason": reason}, holds) for reason, holds in reasons.items()],
         ),
-        gauge("voter_connections", "Open connections.", len(voting.lines)),
+        gauge("voter_connections", "Open connections.", len(voting.programs.sinks)),
         gauge("voter_sessions", "Participants with a lease.", len(voter.sessions)),
         gauge("voter_owned", "Locks whose vote is given.", sum(bool(b.owners) for b in ballots)),
         gauge("voter_waiting", "Requests that wait here.", sum(len(b.queue) for b in ballots)),
@@ -83,40 +82,6 @@ def _longest_wait(voting: VoterHost, ballots: Iterable[Ballot]) -> float:
     if not ages:
         return 0.0
     return max(0, voting.clock() - min(ages)) / clock.NUMBERS_PER_SECOND
-
-
-def participant_metrics(group: ClusterGroup, waits: Waits) -> list[Metric]:
-    """Collect the figures of a program that takes locks."""
-    host, tally = group.supply, group.tally
-    held = sum(queue.holder is not None for queue in group.queues.values())
-    seats, named = host.membership.seats, host.membership.at
-    links = [
-        Sample({"node": named(voter).name}, line.is_up)
-        for voter, line in host.lines.items()
-        if voter in seats
-    ]
-    return [
-        gauge("held", "Locks that this process holds.", held),
-        gauge("kept", "Locks kept unused.", len(host.participant.cached)),
-        gauge("waiting", "Tasks that wait.", len(group.waiting())),
-        counter("acquisitions", "Locks acquired.", tally.waits.count),
-        histogram("wait_seconds", "How long they were waited for.", [({}, tally.waits)]),
-        histogram("hold_seconds", "How long they were held.", [({}, tally.holds)]),
-        counter("losses", "Locks lost while held.", tally.losses),
-        counter("deadlock_searches", "Searches for deadlocks.", waits.searches),
-        counter("deadlocks", "Waits that were given up as deadlocked.", waits.victims),
-        Metric("coterie_link_up", "gauge", "Whether a node is connected.", links),
-        _messages("participant_messages", host.received, host.sent),
-    ]
-
-
-def _messages(name: str, received: Mapping[str, int], sent: Mapping[str, int]) -> Metric:
-    samples = [
-        Sample({"direction": direction, "kind": kind}, count)
-        for direction, counts in (("received", received), ("sent", sent))
-        for kind, count in sorted(counts.items())
-    ]
-    return Metric(f"coterie_{name}_total", "counter", "Frames by kind.", samples)
 
 
 async def serve_text(address: Address, text: Callable[[], str]) -> asyncio.Server:

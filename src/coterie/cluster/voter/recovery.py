@@ -12,11 +12,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from coterie.cluster.membership.discovery import ask_membership
 from coterie.cluster.membership.membership import check_bound
 from coterie.cluster.wire.connection import FAULTS
-from coterie.cluster.wire.query import ask_membership, consult
+from coterie.cluster.wire.handshake import OtherInstallationError
+from coterie.cluster.wire.query import consult
 from coterie.cluster.wire.voter_frames import GetTokenBound, TokenBound
-from coterie.errors import CoterieError
+from coterie.errors import ConfigError, CoterieError
 
 if TYPE_CHECKING:
     from coterie.cluster.membership.config import Config
@@ -114,7 +116,7 @@ async def catch_up(config: Config, voting: VoterHost) -> None:
     What it learns makes no other disk a voter: number 1 is for those that it names alone (19.5).
     """
     if voting.voter.number > 0:
-        await _ask_others(config, voting)
+        _check_installation(voting, await _ask_others(config, voting))
     pause = FIRST_PAUSE_SECONDS
     while voting.voter.number == 0:
         await asyncio.sleep(pause)
@@ -122,7 +124,29 @@ async def catch_up(config: Config, voting: VoterHost) -> None:
         await _ask_others(config, voting)
 
 
-async def _ask_others(config: Config, voting: VoterHost) -> None:
+def _check_installation(voting: VoterHost, strangers: list[str]) -> None:
+    """Raise `ConfigError` if the nodes at the addresses of our voters are of another installation.
+
+    While a quorum of ours may still be there, the strangers may be wrong, and not we.
+    """
+    membership = voting.membership
+    ours = [
+        seat
+        for seat, member in zip(membership.seats, membership.members, strict=True)
+        if member.name not in strangers
+    ]
+    if strangers and not membership.configuration.quorums.contains_quorum(ours):
+        raise ConfigError(
+            f"node {voting.node!r} has the data directory of another installation of cluster"
+            f" {membership.cluster!r} than {', '.join(strangers)}: start it with the data directory"
+            " that it has in this one; if that is lost, move this one away, and coterie cluster"
+            f" replace {voting.node} makes the node a voter again"
+        )
+
+
+async def _ask_others(config: Config, voting: VoterHost) -> list[str]:
+    """Ask once; return the names of the nodes that belong to another installation."""
+    strangers = []
     membership, security = voting.membership, config.security
     credentials = membership.credentials(security.secret_bytes())
     for member in membership.members:
@@ -132,9 +156,17 @@ async def _ask_others(config: Config, voting: VoterHost) -> None:
             async with consult(member.address, credentials, security.client_context()) as talk:
                 if talk.number > voting.membership.configuration.number:
                     voting.learn((await ask_membership(talk)).configuration)
+        except OtherInstallationError as error:
+            strangers.append(member.name)
+            logger.warning(
+                "node %(node)s does not follow %(peer)s: %(reason)s",
+                {"node": voting.node, "peer": member.name, "reason": error},
+                extra={"event": "other-installation"},
+            )
         except TROUBLES as error:
             logger.debug(
                 "node %(node)s cannot ask %(peer)s: %(reason)s",
                 {"node": voting.node, "peer": member.name, "reason": error},
                 extra={"event": "node-unasked"},
             )
+    return strangers

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from coterie import system
-from coterie.cluster.membership.abstention import abstention
-from coterie.cluster.wire.voter_frames import Figures, SessionReport
+from coterie.cluster.membership.abstention import ALONE, SPARE, STARTED
+from coterie.cluster.wire.voter_frames import Abstention, Figures, SessionReport
 from coterie.locks.deadlocks.lock_waits import Wanted
 from coterie.locks.leases.frames import LockReport
 
@@ -16,6 +17,22 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.host import VoterHost
 
 LOCKS_MAX = 10_000  # that one report lists
+
+
+def abstention(voting: VoterHost) -> Abstention:
+    """Say for how long a node gives no votes, and why; for 0 seconds and no reason normally."""
+    voter = voting.voter
+    if not voting.votes:
+        return Abstention(math.inf, SPARE)
+    if not voter.abstains():
+        return Abstention(0.0, "")
+    if voting.recovers and len(voting.membership.members) == 1:
+        return Abstention(math.inf, ALONE)
+    if voting.recovers:
+        awaited = ", ".join(voting.awaited) or "the others"
+        reason = f"its data directory is empty, and it has to hear from {awaited} first"
+        return Abstention(math.inf, reason)
+    return Abstention(max(0.0, voter.abstains_until - system.now()), STARTED)
 
 
 def report(voting: VoterHost, *, locks: bool) -> Figures:
@@ -27,14 +44,14 @@ def report(voting: VoterHost, *, locks: bool) -> Figures:
         version("coterie"),
         now - voting.started,
         known.seconds,
-        len(voting.lines),
+        len(voting.programs.sinks),
         _sessions(voting, now),
         sum(bool(ballot.owners) for ballot in ballots),
         sum(len(ballot.queue) for ballot in ballots),
         _locks(voting) if locks else (),
         known.reason,
         max(0, len(ballots) - LOCKS_MAX) if locks else 0,
-        dict(voting.received + voting.sent),
+        dict(voting.received + voting.programs.sent),
     )
 
 
@@ -42,8 +59,8 @@ def _sessions(voting: VoterHost, now: float) -> tuple[SessionReport, ...]:
     return tuple(
         SessionReport(
             identity,
-            voting.labels.get(identity, "unknown"),
-            link.peer in voting.lines,
+            voting.programs.labels.get(identity, "unknown"),
+            link.peer in voting.programs.sinks,
             max(0.0, now - link.heard),
             len(link.locks),
         )

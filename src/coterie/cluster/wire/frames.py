@@ -38,6 +38,7 @@ class Hello(Service, frozen=True):
     incarnation: int = 0  # of a peer: how many starts its disk has seen before this one
     newest: int = 0  # the newest protocol that it speaks; less than `protocol`: that one
     number: int = 0  # of the configuration
+    cluster_identity: str = ""  # of its configuration; empty: unknown
 
     @property
     def highest(self) -> int:
@@ -60,6 +61,7 @@ class Welcome(Service, frozen=True):
     protocol: int = OLDEST_PROTOCOL  # that is spoken over this connection
     number: int = 0  # of the configuration
     disk: str = ""  # the identity of its disk; empty: it has none, or none that matters
+    cluster_identity: str = ""  # of its configuration; empty: it is that of the file
 
 
 class Proof(Service, frozen=True):
@@ -91,7 +93,7 @@ class MembershipReply(Service, frozen=True):
 # Between the nodes of a classic algorithm, and between the sites of a store
 
 
-class Letter(Service, frozen=True):
+class ClassicMessage(Service, frozen=True, tag="Letter"):  # its name in protocol 6 and 7
     """A message of the algorithm that runs for one lock; without content: there is such a lock."""
 
     seq: int
@@ -105,7 +107,7 @@ class Receipt(Service, frozen=True):
     seq: int
 
 
-decode_letter = msgspec.msgpack.Decoder(Letter).decode
+decode_letter = msgspec.msgpack.Decoder(ClassicMessage).decode
 decode_receipt = msgspec.msgpack.Decoder(Receipt | Refusal).decode
 decode_hello = msgspec.msgpack.Decoder(Hello).decode
 decode_proof = msgspec.msgpack.Decoder(Proof).decode

@@ -6,7 +6,8 @@ which end it is of: it cannot be replayed or reflected. The secret is asked for 
 opens; what follows is protected only by TLS.
 
 Each end says which versions of the protocol it speaks, and the newest common one is spoken. Where the
-two know configurations of different numbers, the one that is behind hears of the other afterwards.
+two know configurations of different numbers, the one that is behind hears of the other afterwards. Both
+have to be of one installation: numbers of another one say nothing about ours.
 
 An identity is the digest of a random key that is shown to nodes alone. Any status report names
 identities, and knowing one is not enough to speak in its name.
@@ -78,6 +79,7 @@ class Credentials(msgspec.Struct, frozen=True):
     number: int = 0  # of the configuration
     protocol: int = OLDEST_PROTOCOL  # that the configuration asks for
     operator: bytes = b""  # the secret of operators; empty: none is asked for
+    identity: str = ""  # of the cluster; empty: unknown, or not formed yet
 
     def prove(self, side: bytes, hello: Hello, welcome: Welcome) -> bytes:
         """Return the proof that this side knows the secret, bound to all that was said."""
@@ -90,8 +92,12 @@ class Credentials(msgspec.Struct, frozen=True):
             said = (side, _in_oldest_form(hello), _in_oldest_form(unproven))
         return hmac.digest(secret, msgspec.msgpack.encode(said), "sha256")
 
+    def is_foreign(self, identity: str) -> bool:
+        """Return whether both ends know the identity of their cluster, and it is not the same."""
+        return bool(self.identity and identity) and identity != self.identity
+
     def objection(self, configuration: str, number: int) -> str | None:
-        """Return what speaks against the other's configuration: another one of the same number."""
+        """Return an objection to another configuration of the same number, or None."""
         if number != self.number or configuration == self.configuration:
             return None
         if number:
@@ -134,6 +140,20 @@ class OtherDiskError(ProtocolError):
         )
 
 
+class OtherInstallationError(ProtocolError):
+    """A node belongs to another cluster, which has the same name as ours."""
+
+    def __init__(self, node: str, cluster: str) -> None:
+        """Say what may have happened."""
+        self.node = legible(node)
+        super().__init__(
+            legible(
+                f"node {node!r} belongs to another installation of cluster {cluster!r}: look at its"
+                " address and its data directory"
+            )
+        )
+
+
 class Caller:
     """The end that opens a connection."""
 
@@ -171,12 +191,14 @@ class Caller:
             incarnation,
             PROTOCOL,
             credentials.number,
+            credentials.identity,
         )
 
     async def greet(self, connection: Connection) -> Welcome:
         """Say hello and check the answer; raise `ProtocolError` if either end refuses the other.
 
-        It is `OtherDiskError` if all is well but the disk.
+        It is `OtherInstallationError` if the node is of another cluster, and `OtherDiskError` if all
+        is well but the disk.
         """
         answer: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         connection.use(
@@ -204,6 +226,9 @@ class Caller:
         expected = self._credentials.prove(b"node", self.hello, welcome)
         if not hmac.compare_digest(welcome.proof, expected):
             answer.set_exception(OtherSecretError(self.hello.role))
+            return
+        if self._credentials.is_foreign(welcome.cluster_identity):
+            answer.set_exception(OtherInstallationError(welcome.node, welcome.cluster))
             return
         reason = self._objection(welcome)
         if reason:
@@ -304,6 +329,7 @@ class Greeter:
             _common_protocol(hello),
             mine.number,
             self._disk(),
+            mine.identity,
         )
         proof = mine.prove(b"node", hello, welcome)
         connection.send(msgspec.structs.replace(welcome, proof=proof))
@@ -339,11 +365,7 @@ class Greeter:
                 f"the caller speaks {_versions(hello.protocol, newest)} and this node"
                 f" {_versions(oldest, PROTOCOL)}: run a newer version of coterie {where}"
             )
-        if hello.cluster not in ("", mine.cluster):
-            wanted = legible(hello.cluster)
-            return f"the caller wants cluster {wanted!r}, and this is cluster {mine.cluster!r}"
-        unknown = hello.role in ("admin", "operator") and hello.configuration == ""
-        reason = None if unknown else mine.objection(hello.configuration, hello.number)
+        reason = _objection_to_cluster(hello, mine)
         if reason:
             return reason
         if len(hello.challenge) != CHALLENGE_BYTES:
@@ -358,6 +380,18 @@ class Greeter:
             raise ProtocolError(f"{hello.label!r} does not know the secret")
         if hello.role in ("participant", "peer") and name_of(proof.key) != hello.identity:
             raise ProtocolError(f"{hello.label!r} claims an identity that is not its own")
+
+
+def _objection_to_cluster(hello: Hello, mine: Credentials) -> str | None:
+    """Return an objection to the cluster or the configuration that a caller takes for granted."""
+    if hello.cluster not in ("", mine.cluster):
+        wanted = legible(hello.cluster)
+        return f"the caller wants cluster {wanted!r}, and this is cluster {mine.cluster!r}"
+    # A caller that only asks judges the answer itself, and can say which installation it has found.
+    if hello.role != "admin" and mine.is_foreign(hello.cluster_identity):
+        return f"the caller belongs to another installation of cluster {mine.cluster!r}"
+    unknown = hello.role in ("admin", "operator") and hello.configuration == ""
+    return None if unknown else mine.objection(hello.configuration, hello.number)
 
 
 def _versions(oldest: int, newest: int) -> str:

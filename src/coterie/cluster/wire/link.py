@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coterie import system
 from coterie.cluster.wire.connection import Connection
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.frames import Welcome
     from coterie.cluster.wire.handshake import Caller
 
@@ -27,6 +27,8 @@ FIRST_PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 1.0
 CALLS_PER_LEASE = 8
 LASTED_SECONDS = 1.0  # after a connection that has lasted this long, the first pause is short
+
+Received = TypeVar("Received")
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -44,6 +46,34 @@ async def dial(address: Address, tls: ssl.SSLContext | None) -> Connection:
     return connection
 
 
+class VoterLink(Protocol):
+    """The way to a voter: a link, or the voter in this very process."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether frames can be sent now."""
+
+    @property
+    def trouble(self) -> str:
+        """Why not."""
+
+    @property
+    def is_untried(self) -> bool:
+        """Whether the first call has not come to an end yet."""
+
+    def start(self) -> None:
+        """Begin to call the voter."""
+
+    def insist_on(self, disk: str) -> None:
+        """Have no voter at the other end but one with this disk."""
+
+    def send(self, frame: msgspec.Struct) -> None:
+        """Send a frame."""
+
+    async def stop(self) -> None:
+        """Call the voter no more."""
+
+
 class Link:
     """Keeps a connection to one node, at the first of its addresses that answers."""
 
@@ -55,7 +85,8 @@ class Link:
         tls: ssl.SSLContext | None,
         lease: Callable[[], float],
         *,
-        receive: Callable[[memoryview], None],
+        decode: Callable[[memoryview], Received],
+        receive: Callable[[Received], None],
         connected: Callable[[Welcome], None],
         disconnected: Callable[[], None] | None = None,
         stopped: Callable[[], None] | None = None,
@@ -70,7 +101,8 @@ class Link:
             caller: Makes our end of the handshake, for each call, by the disk that is meant.
             tls: How to encrypt; None: not at all.
             lease: Reads the lease of the cluster, which may change.
-            receive: Takes each frame.
+            decode: Reads a frame.
+            receive: Takes each frame that was read.
             connected: Called when a connection is up.
             disconnected: Called when a connection is lost.
             stopped: Called at the end of `stop`.
@@ -79,7 +111,8 @@ class Link:
         self.trouble = "not tried yet"  # why there is no connection; empty if there is one
         self.delay_seconds = 0.0  # of a frame to or from the node, as the latest handshake tells
         self.tried = asyncio.Event()  # it has been up, it is known why not, or it was stopped
-        self._receive = receive
+        self._decode: Callable[[memoryview], Any] = decode
+        self._receive: Callable[[Any], None] = receive
         self._connected = connected
         self._disconnected = disconnected
         self._stopped = stopped
@@ -230,7 +263,7 @@ class Link:
 
     def _take(self, frame: memoryview) -> None:
         self._unanswered_since = None
-        self._receive(frame)
+        self._receive(self._decode(frame))
 
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble:

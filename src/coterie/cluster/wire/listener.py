@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from coterie.cluster.membership.config import Config
     from coterie.cluster.wire.frames import Hello
     from coterie.cluster.wire.handshake import Credentials
+    from coterie.cluster.wire.local_node import LocalNode
 
 UNPROVEN_MAX = 256  # connections that are in the handshake
 UNPROVEN_SHARE = 8  # they take one in so many descriptors at most
@@ -75,8 +75,7 @@ class Listener:
 
     def __init__(
         self,
-        config: Config,
-        name: str,
+        node: LocalNode,
         start: str,
         number: Callable[[], int],
         admit: Callable[[Connection, Hello], None],
@@ -84,24 +83,23 @@ class Listener:
         credentials: Callable[[], Credentials],
         disk: Callable[[], str] = str,
     ) -> None:
-        """Prepare to listen for that node; `admit` takes over connections after the handshake.
+        """Prepare to listen for a node; `admit` takes over connections after the handshake.
 
         `start` is another word for each start of the node, `number` reads Lamport's clock, and
         `credentials` are what callers have to agree with at the moment. `disk` is the identity of
         that of the node, for callers that want no other.
         """
-        membership, security = config.membership, config.security
-        self._name = name
-        self._listen = config.options(name).listen
-        self._security = security
+        self._name = node.name
+        self._listen = node.listen
+        self._security = node.security
         self._admit = admit
         self._greeter = Greeter(
             credentials,
-            name,
+            node.name,
             start,
             number,
             self._let_in,
-            diskless=membership.algorithm is None and config.options(name).data is None,
+            diskless=node.is_diskless,
             disk=disk,
         )
         self._server: asyncio.Server | None = None

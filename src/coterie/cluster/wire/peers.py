@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX
-from coterie.cluster.wire.frames import Letter, Receipt, Refusal, decode_letter, decode_receipt
+from coterie.cluster.wire.frames import (
+    ClassicMessage,
+    Receipt,
+    Refusal,
+    decode_letter,
+    decode_receipt,
+)
 from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.link import DIAL_SECONDS_MAX, Link
 from coterie.cluster.wire.listener import Listener
@@ -29,9 +35,9 @@ from coterie.errors import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from coterie.cluster.membership.config import Config
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Hello, Welcome
+    from coterie.cluster.wire.local_node import LocalNode
     from coterie.process import ProcessId
 
 WINDOW_BYTES = BACKLOG_BYTES_MAX // 4  # on the way at a time, but for the last letter of them
@@ -50,7 +56,7 @@ def _ignore(peer: ProcessId) -> None:
 class Handlers(NamedTuple):
     """What a node does about its peers."""
 
-    letter: Callable[[ProcessId, Letter], None]
+    letter: Callable[[ProcessId, ClassicMessage], None]
     """Take a letter; each comes once, in order."""
 
     lost: Callable[[ProcessId], None]
@@ -74,7 +80,7 @@ class Peer:
 
     def __init__(
         self,
-        config: Config,
+        node: LocalNode,
         number: ProcessId,
         caller: Callable[[str], Caller],
         handlers: Handlers,
@@ -84,14 +90,15 @@ class Peer:
         """Prepare; calls begin with `start`.
 
         Args:
-            config: The configuration; its lease is the time after which a peer is lost.
-            number: Which of its members this is.
+            node: This node; its lease is the time after which a peer is lost.
+            number: Which node of the configuration the peer is.
             caller: Makes our end of the handshake with a node, for each call.
             handlers: What to do about the peer.
             keeps_letters: Whether letters that a start of the peer has not confirmed are for the next.
         """
-        member, lease = config.membership.members[number - 1], config.membership.settings.lease
-        self.name = member.name
+        name, address = list(node.addresses.items())[number - 1]
+        lease = node.lease
+        self.name = name
         self._number = number
         self._patience = lease
         self._handlers = handlers
@@ -102,8 +109,8 @@ class Peer:
         )
         self._reached: str | None = None  # the start of the peer that our connection is to
         self._is_met = False
-        self._waiting: deque[Letter] = deque()
-        self._unconfirmed: deque[Letter] = deque()  # on their way over this connection
+        self._waiting: deque[ClassicMessage] = deque()
+        self._unconfirmed: deque[ClassicMessage] = deque()  # on their way over this connection
         self._bytes = 0  # of those
         self._posted = 0
         self._delivered = 0
@@ -114,11 +121,12 @@ class Peer:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self._link = Link(
-            member.name,
-            [member.address],
-            lambda _: caller(member.name),
-            config.security.client_context(),
+            name,
+            [address],
+            lambda _: caller(name),
+            node.security.client_context(),
             lambda: lease,
+            decode=decode_receipt,
             receive=self._confirm,
             connected=self._connected,
             disconnected=self._disconnected,
@@ -199,7 +207,8 @@ class Peer:
         self._unconfirmed.clear()
         self._waiting.clear()
         self._waiting.extend(
-            Letter(number, letter.lock, letter.content) for number, letter in enumerate(letters, 1)
+            ClassicMessage(number, letter.lock, letter.content)
+            for number, letter in enumerate(letters, 1)
         )
         self._posted, self._bytes = len(letters), 0
 
@@ -213,7 +222,7 @@ class Peer:
         """Send, now or when there is a connection; return the number of the letter."""
         self._posted += 1
         number = self._posted
-        self._waiting.append(Letter(number, lock, content))
+        self._waiting.append(ClassicMessage(number, lock, content))
         self._push()
         return number
 
@@ -222,7 +231,7 @@ class Peer:
 
         A letter that the peer has had is confirmed once more, and is not delivered.
         """
-        self._link.send(Letter(0, "", b""))
+        self._link.send(ClassicMessage(0, "", b""))
 
     def _push(self) -> None:
         """Send what waits, but no more at a time than a connection takes before it is read."""
@@ -276,8 +285,7 @@ class Peer:
         else:
             self._handlers.lost(self._number)
 
-    def _confirm(self, frame: memoryview) -> None:
-        answer = decode_receipt(frame)
+    def _confirm(self, answer: Receipt | Refusal) -> None:
         if isinstance(answer, Refusal):
             self._link.give_up()
             self._handlers.refused(legible(answer.reason))
@@ -337,8 +345,7 @@ class Peers:
 
     def __init__(
         self,
-        config: Config,
-        name: str,
+        node: LocalNode,
         handlers: Handlers,
         outsiders: str,
         *,
@@ -348,34 +355,31 @@ class Peers:
         """Prepare to listen and to call.
 
         Args:
-            config: The configuration, with all nodes.
-            name: The name of this node.
+            node: This node, and how it reaches the others.
             handlers: What this node does about its peers.
             outsiders: What a program that is not a node is told.
             admin: Takes each frame of a program that only asks questions; without it there are none.
             keeps_letters: Whether letters that a start of a peer has not confirmed are for the next.
         """
-        membership, security = config.membership, config.security
-        self._name = name
+        self._name = node.name
         self._outsiders = outsiders
         self._admin = admin
         self._incarnation = 0
-        self._credentials = membership.credentials(security.secret_bytes())
-        self._identity = new_identity(name)
+        self._credentials = node.credentials
+        self._identity = new_identity(node.name)
         # The start that the listener names is our identity as a caller: so a peer knows this start
         # of ours, whichever of the two has called first.
         self._listener = Listener(
-            config,
-            name,
+            node,
             self._identity.name,
             lambda: self._incarnation,
             self._admit,
             credentials=lambda: self._credentials,
         )
         self._peers = {
-            number: Peer(config, number, self._caller, handlers, keeps_letters=keeps_letters)
-            for number, member in enumerate(membership.members, 1)
-            if member.name != name
+            number: Peer(node, number, self._caller, handlers, keeps_letters=keeps_letters)
+            for number, name in enumerate(node.addresses, 1)
+            if name != node.name
         }
 
     def __getitem__(self, number: ProcessId) -> Peer:

@@ -8,7 +8,7 @@ import socket
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.address import Address
 
 ERRNO = re.compile(
     r"\[Errno (\d+)\]"

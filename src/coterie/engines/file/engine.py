@@ -111,7 +111,7 @@ class FileEngine:
         self._replaced = []
 
     def place(
-        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+        self, name: str, *, owner: Owner, shared: bool, lease: float | None, wait: bool
     ) -> FileClaim:
         """Ask for a lock. The lease does not matter: the system knows at once which process is dead."""
         claim = self.take_now(name, owner=owner, shared=shared, until=-math.inf)

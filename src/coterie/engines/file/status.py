@@ -1,7 +1,8 @@
-"""What a lock directory shows: looking makes, joins and removes nothing."""
+"""What a lock directory shows, also in words: looking makes, joins and removes nothing."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,14 @@ import msgspec
 
 from coterie.algorithms.deadlock.condition import any_of
 from coterie.engines.file.directory import Directory
+from coterie.engines.file.engine import make_engine
 from coterie.engines.file.parties import Standing, all_lines, party
 from coterie.errors import Unavailable
 from coterie.locks.deadlocks.lock_collection import Collection
 from coterie.locks.deadlocks.lock_graph import lasting_graph
 from coterie.locks.deadlocks.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
 from coterie.locks.engine import LockState
+from coterie.locks.status import Status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,3 +101,38 @@ def _wait(entries: dict[str, Entry]) -> LockWait | None:
     numbers = [entry.request for entry in entries.values()]
     since = min(entry.since for entry in entries.values())
     return LockWait(max(numbers), any_of(*map(Wanted, entries)), int(since * 1e9), since)
+
+
+# In words
+
+
+def make_source(url: str) -> DirectorySource:
+    """Return the source of the directory that a URL names."""
+    return DirectorySource(make_engine(url).folder)
+
+
+class DirectorySource:
+    """Reads a lock directory; one that does not exist has no locks, and is not created."""
+
+    def __init__(self, folder: Path) -> None:
+        """Remember the directory."""
+        self._folder = folder
+
+    async def look(self, *, locks: bool = False, waits: bool = False) -> Status:
+        """Read it in a thread, since it pauses between two looks at the waits."""
+        return await asyncio.to_thread(self._read, locks=locks, waits=waits)
+
+    def _read(self, *, locks: bool, waits: bool) -> Status:
+        name = str(self._folder)
+        absent = (locks or waits) and not self._folder.exists()
+        return Status(
+            "lock directory",
+            name,
+            inspect(self._folder) if locks else DirectoryState(name, []),
+            [],
+            (),
+            "readable",
+            f"no nodes: {name} is a lock directory on this machine; try coterie status locks",
+            inspect_waits(self._folder) if waits else None,
+            notes=[f"{name} does not exist: no lock has been taken yet"] if absent else [],
+        )

@@ -18,13 +18,12 @@ from coterie.errors import CoterieError, Unavailable, UsageError
 from coterie.locks.deadlocks.lock_collection import Collection
 from coterie.locks.deadlocks.lock_waits import Wanted
 from coterie.locks.deadlocks.waits import DeadlockSearch, Waits
-from coterie.locks.engine import LockState, Party
+from coterie.locks.engine import LockState, Party, follow
 from coterie.locks.leases import blockers
 from coterie.locks.leases.attempt import try_once
 from coterie.locks.leases.frames import AskOwner, LockReport, OwnerReport, Owners
 from coterie.locks.leases.group import LeaseGroup
 from coterie.locks.leases.questions import Questions
-from coterie.locks.watch import follow
 from coterie.system.aio import Tasks, to_the_end
 
 if TYPE_CHECKING:
@@ -100,10 +99,10 @@ class QueueEngine:
         await to_the_end(_close_all([group.supply for group in groups], tasks))
 
     def place(
-        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+        self, name: str, *, owner: Owner, shared: bool, lease: float | None, wait: bool
     ) -> LeasedClaim:
-        """Ask for a lock, with a lease of `ttl` seconds: that of the session at most."""
-        group = self.groups.get(ttl) or self._group(name, ttl)
+        """Ask for a lock, with a lease of this many seconds: that of the session at most."""
+        group = self.groups.get(lease) or self._group(name, lease)
         claim = group.place(name, owner, shared=shared, wait=wait)
         if not wait and claim.token is None and not claim.granted.done():
             patience = min(TRY_SECONDS_MAX, group.supply.lease / 5)
@@ -112,17 +111,17 @@ class QueueEngine:
 
     # Leases
 
-    def _group(self, lock: str, ttl: float | None) -> Group:
+    def _group(self, lock: str, lease: float | None) -> Group:
         """Find the group that has that lease, or begin another session for it."""
         longest = self.server.lease
-        if ttl is None or ttl == longest:
+        if lease is None or lease == longest:
             return self.group
-        if not self.server.lease_min <= ttl < longest:
+        if not self.server.lease_min <= lease < longest:
             raise UsageError(
-                f"lock {lock!r}: ttl must be from {self.server.lease_min:g} s to {longest:g} s, got"
-                f" {ttl:g} s; for a longer one raise `lease` in the URL"
+                f"lock {lock!r}: lease must be from {self.server.lease_min:g} s to {longest:g} s, got"
+                f" {lease:g} s; for a longer one raise `lease` in the URL"
             )
-        group = self.groups[ttl] = self._group_of(ttl)
+        group = self.groups[lease] = self._group_of(lease)
         group.supply.begin()
         return group
 

@@ -1,4 +1,4 @@
-"""What a server that keeps queues shows: its nodes, and the locks of all programs that use it."""
+"""What a server that keeps queues shows: its nodes, and the locks of all programs that use it; and in words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from coterie.engines.queue.server import ServerNode
 from coterie.errors import Unavailable
 from coterie.locks.deadlocks.lock_graph import lasting_graph
 from coterie.locks.engine import LockState
+from coterie.locks.status import NodeView, Status, down
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 # Exit statuses of `coterie status`; where no server answers, an error is raised.
 HEALTHY, DEGRADED = 0, 1
+HEALTH = {HEALTHY: "healthy", DEGRADED: "degraded"}
 
 
 class ServerState(msgspec.Struct, frozen=True):
@@ -41,13 +43,14 @@ async def inspect(engine: QueueEngine, *, locks: bool) -> ServerState:
     return ServerState(str(engine.server), nodes, known, _health(nodes))
 
 
-async def inspect_waits(engine: QueueEngine) -> tuple[Graph[str], int]:
-    """Ask twice which tasks wait for which; return what lasted, and the health of the servers."""
+async def inspect_waits(engine: QueueEngine) -> tuple[ServerState, Graph[str]]:
+    """Ask twice which tasks wait for which; return the servers, and the waits that lasted."""
     nodes = await _nodes(engine)
     async with _opened(engine):
         first = await engine.collect()
         second = await engine.collect()
-    return lasting_graph(first, second), _health(nodes)
+    state = ServerState(str(engine.server), nodes, [], _health(nodes))
+    return state, lasting_graph(first, second)
 
 
 async def inspect_all(engine: QueueEngine) -> tuple[ServerState, Graph[str]]:
@@ -81,3 +84,41 @@ async def _opened(engine: QueueEngine) -> AsyncIterator[None]:
         yield
     finally:
         await engine.close()
+
+
+# In words
+
+
+class ServerSource:
+    """Asks a server that keeps queues, and through it the programs that have entries there."""
+
+    def __init__(self, engine: QueueEngine) -> None:
+        """Remember which server to ask."""
+        self._engine = engine
+
+    async def look(self, *, locks: bool = False, waits: bool = False) -> Status:
+        """Ask the server, and every program if locks or waits are wanted."""
+        graph = None
+        if not waits:
+            state = await inspect(self._engine, locks=locks)
+        else:
+            state, graph = await (inspect_all if locks else inspect_waits)(self._engine)
+        health = HEALTH[state.health]
+        return Status(
+            "server",
+            state.server,
+            state,
+            [node_view(node) for node in state.nodes],
+            ("version", "role"),
+            health,
+            f"{state.server}: {health}",
+            graph,
+        )
+
+
+def node_view(node: ServerNode) -> NodeView:
+    """Describe a server."""
+    if node.trouble:
+        return down(node.address, node.address, node.trouble)
+    facts = {"version": node.version or "-", "role": node.role or "-"}
+    return NodeView(node.address, node.address, "good", "answers", facts=facts)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from coterie.errors import UsageError
+from coterie.locks.url import split_server_url, without_password
 
 LEASE_SECONDS = 10.0
 DETECTION = "deadlock-detection"
@@ -46,14 +47,16 @@ class ServerUrl(NamedTuple):
 
 def parse_server_url(url: str, *, port: int, parameters: tuple[str, ...] = ()) -> ServerUrl:
     """Take a URL apart; `port` is that of addresses without one, `parameters` those of the engine."""
-    shown = url.partition("@")[2] or url  # a password does not belong into an error
+    shown, parts = without_password(url), split_server_url(url)
+    user, _, places = parts.netloc.rpartition("@")
     try:
-        parts = urlsplit(url)
-        known = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
-        user, _, places = parts.netloc.rpartition("@")
         addresses = [_address(place, port) for place in places.split(",") if place]
-    except ValueError as error:
-        raise UsageError(f"{shown}: {error}") from None
+    except ValueError:
+        raise UsageError(f"{shown}: expected addresses such as host:{port}, [::1]:{port}") from None
+    try:
+        known = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+    except ValueError:
+        raise UsageError(f"{shown}: expected parameters such as lease=10") from None
     if not addresses:
         raise UsageError(f"{shown}: it names no server; write {parts.scheme}://host:{port}")
     allowed = ("lease", DETECTION, *parameters)
@@ -68,7 +71,7 @@ def parse_server_url(url: str, *, port: int, parameters: tuple[str, ...] = ()) -
         addresses,
         unquote(name),
         unquote(password),
-        parts.path.strip("/"),
+        unquote(parts.path).strip("/"),
         _lease(shown, known.pop("lease", "")),
         _detects(shown, known.pop(DETECTION, "on")),
         known,
@@ -78,7 +81,7 @@ def parse_server_url(url: str, *, port: int, parameters: tuple[str, ...] = ()) -
 def _address(place: str, port: int) -> tuple[str, int]:
     split = urlsplit(f"//{place}")
     if not split.hostname:
-        raise ValueError(f"no host in {place!r}")
+        raise ValueError("no host")
     return split.hostname, split.port or port
 
 

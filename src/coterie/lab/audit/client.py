@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Recorder:
     def __init__(self) -> None:
         """Begin with nothing."""
         self.history = History()
-        self.events: list[Event] = []
+        self.events: list[HistoryEvent] = []
         self.workloads: dict[str, str] = {}  # by transaction
         self._elements = 0
 
@@ -42,7 +42,7 @@ class Recorder:
 
     def add(self, name: str, op: str, key: str | None = None, value: Any = None) -> None:
         """Write down an event."""
-        event = Event(name, op) if key is None else Event(name, op, key, value)
+        event = HistoryEvent(name, op) if key is None else HistoryEvent(name, op, key, value)
         self.history.add(event)
         self.events.append(event)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote
 
 import asyncpg
 
 from coterie.lab.audit.target import Aborted, Level
+from coterie.locks.url import split_server_url
 from coterie.system.postgresql import FAILURES, Servers, close, meaning
 
 if TYPE_CHECKING:
@@ -43,9 +45,16 @@ class PostgresqlTarget:
     def __init__(self, url: str, prefix: str) -> None:
         """Remember where it is; `open` connects."""
         self.prefix = prefix
-        self._shown = url.rpartition("@")[2].removeprefix("postgresql://").partition("?")[0]
-        # Without prepared statements by name, which poolers may give to another session.
-        self._servers = Servers([url], statement_cache_size=0)
+        parts = split_server_url(url)
+        user, _, places = parts.netloc.rpartition("@")
+        name, _, password = user.partition(":")
+        self._shown = f"{places}{parts.path}"
+        self._servers = Servers(
+            [parts._replace(netloc=places).geturl()],
+            user=unquote(name) or None,
+            password=unquote(password) or None,
+            statement_cache_size=0,  # poolers may give what is prepared to another session
+        )
         self._connection: Any = None
 
     def __str__(self) -> str:

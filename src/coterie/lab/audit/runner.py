@@ -23,7 +23,7 @@ SESSIONS_A_ROUND = 4  # as many as a round has transactions, at most
 ATTEMPTS = 100  # to fill the keys of a round, beside other users of the store
 
 
-class Plan(NamedTuple):
+class AuditPlan(NamedTuple):
     """What to run, and how much of it."""
 
     level: str
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
 class Runner:
     """One audit of a store."""
 
-    def __init__(self, target: Target, plan: Plan, progress: Callable[[int], None]) -> None:
+    def __init__(self, target: Target, plan: AuditPlan, progress: Callable[[int], None]) -> None:
         """Prepare; `run` does it and calls `progress` with the number of transactions."""
         self.recorder = Recorder()
         self.rounds = dict.fromkeys(plan.workloads, 0)

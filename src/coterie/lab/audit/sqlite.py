@@ -48,7 +48,7 @@ class SqliteTarget:
         """Remember where it is; `open` opens it."""
         self.path = path
         self.prefix = prefix
-        self._line: Line | None = None
+        self._connection: SqliteConnection | None = None
 
     def __str__(self) -> str:
         """Name the file for people."""
@@ -58,26 +58,28 @@ class SqliteTarget:
         """Open the file, and make the table."""
         if not self.path.is_file():
             raise Unavailable(f"{self}: there is no such file; create the database first")
-        self._line = await Line.open(self)
+        self._connection = await SqliteConnection.open(self)
         await self._patiently(MAKE)
 
     async def session(self, level: str) -> SqliteSession:
         """Open a session of its own connection."""
-        return SqliteSession(self, await Line.open(self), in_transaction=level == "serializable")
+        return SqliteSession(
+            self, await SqliteConnection.open(self), in_transaction=level == "serializable"
+        )
 
     async def remove(self) -> None:
         """Drop the table."""
-        if self._line is not None:
+        if self._connection is not None:
             try:
                 await self._patiently(DROP)
             finally:
-                await self._line.close()
+                await self._connection.close()
 
     async def _patiently(self, statement: str) -> None:
-        assert self._line is not None
+        assert self._connection is not None
         for left in reversed(range(ATTEMPTS)):
             try:
-                await self._line.ask(statement.format(self.prefix))
+                await self._connection.ask(statement.format(self.prefix))
             except Aborted as error:
                 if not left:
                     raise Unavailable(f"{self}: {error}") from None
@@ -85,7 +87,7 @@ class SqliteTarget:
                 return
 
 
-class Line:
+class SqliteConnection:
     """A connection with a thread of its own, in which it waits for locks."""
 
     def __init__(self, target: SqliteTarget) -> None:
@@ -95,11 +97,11 @@ class Line:
         self._connection: sqlite3.Connection | None = None
 
     @classmethod
-    async def open(cls, target: SqliteTarget) -> Line:
+    async def open(cls, target: SqliteTarget) -> SqliteConnection:
         """Connect."""
-        line = cls(target)
-        line._connection = await line._run(line._connect)
-        return line
+        opened = cls(target)
+        opened._connection = await opened._run(opened._connect)
+        return opened
 
     async def ask(self, statement: str, *values: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -139,16 +141,18 @@ class Line:
 class SqliteSession:
     """One connection, which runs transactions or single statements."""
 
-    def __init__(self, target: SqliteTarget, line: Line, *, in_transaction: bool) -> None:
+    def __init__(
+        self, target: SqliteTarget, connection: SqliteConnection, *, in_transaction: bool
+    ) -> None:
         """Take over a connection."""
         self._target = target
-        self._line = line
+        self._connection = connection
         self._in_transaction = in_transaction
 
     async def begin(self) -> None:
         """Begin, without a lock until something is read."""
         if self._in_transaction:
-            await self._line.ask("begin")
+            await self._connection.ask("begin")
 
     async def read(self, key: str) -> str | None:
         """Select one row."""
@@ -175,15 +179,15 @@ class SqliteSession:
     async def commit(self) -> None:
         """Commit."""
         if self._in_transaction:
-            await self._line.ask("commit")
+            await self._connection.ask("commit")
 
     async def abort(self) -> None:
         """Roll back."""
-        await self._line.roll_back()
+        await self._connection.roll_back()
 
     async def close(self) -> None:
         """Disconnect."""
-        await self._line.close()
+        await self._connection.close()
 
     async def _ask(self, statement: str, *values: str) -> list[tuple[Any, ...]]:
-        return await self._line.ask(statement.format(self._target.prefix), *values)
+        return await self._connection.ask(statement.format(self._target.prefix), *values)

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coterie.errors import ConfigError, UsageError
+from coterie.locks.url import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,7 +109,7 @@ def make_target(url: str, prefix: str) -> Target:
     home = HOMES.get(scheme)
     if not colon or home is None:
         kinds = ", ".join(f"{name}://" for name in ("postgresql", "sqlite", "redis", "etcd"))
-        raise UsageError(f"expected the URL of a store ({kinds}), got {url.rpartition('@')[2]!r}")
+        raise UsageError(f"expected the URL of a store ({kinds}), got {without_password(url)!r}")
     try:
         module = importlib.import_module(f"coterie.lab.audit.{home.module}")
     except ModuleNotFoundError as error:

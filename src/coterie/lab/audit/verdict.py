@@ -9,7 +9,7 @@ import msgspec
 
 from coterie.lab.isolation import judge_levels
 from coterie.lab.serializability import Anomaly, check
-from coterie.transactions.history import Outcome
+from coterie.transactions.history import TransactionOutcome
 
 if TYPE_CHECKING:
     from coterie.lab.audit.client import Recorder
@@ -74,9 +74,9 @@ def judge(store: str, isolation: str, level: Level, runner: Runner) -> Verdict:
             Tally(
                 name,
                 rounds,
-                outcomes[name][Outcome.COMMITTED],
-                outcomes[name][Outcome.ABORTED],
-                outcomes[name][Outcome.UNKNOWN],
+                outcomes[name][TransactionOutcome.COMMITTED],
+                outcomes[name][TransactionOutcome.ABORTED],
+                outcomes[name][TransactionOutcome.UNKNOWN],
                 dict(found[name]),
             )
             for name, rounds in runner.rounds.items()

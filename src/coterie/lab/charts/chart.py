@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from coterie.diagram.legend import SAMPLE, Entry, draw_legend
+from coterie.diagram.legend import SAMPLE, LegendEntry, draw_legend
 from coterie.diagram.svg import FAINT, GRID, PALETTE, PAPER, SOFT, Sheet
 from coterie.diagram.ticks import linear_ticks, log_ticks, tick_text
 from coterie.errors import UsageError
@@ -229,8 +229,8 @@ def _mark(sheet: Sheet, x: float, y: float, index: int) -> None:
     sheet.polygon(points, fill=PAPER, stroke=colour, stroke_width=2, stroke_linejoin="round")
 
 
-def _legend(names: Sequence[str]) -> list[Entry]:
-    def entry(index: int, name: str) -> Entry:
+def _legend(names: Sequence[str]) -> list[LegendEntry]:
+    def entry(index: int, name: str) -> LegendEntry:
         def draw(sheet: Sheet, x: float, y: float) -> None:
             colour = PALETTE[index % len(PALETTE)]
             dashes = DASHES[index % len(DASHES)]
@@ -239,6 +239,6 @@ def _legend(names: Sequence[str]) -> list[Entry]:
             )
             _mark(sheet, x + SAMPLE / 2, y, index)
 
-        return Entry(name, draw)
+        return LegendEntry(name, draw)
 
     return [entry(index, name) for index, name in enumerate(names)]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from coterie.lab.serializability import Anomaly
-    from coterie.transactions.history import Event, Name
+    from coterie.transactions.history import HistoryEvent, Name
 
 GAP = 3  # characters between columns
 MARGIN = 24.0
@@ -28,12 +28,12 @@ class Step(NamedTuple):
     text: str
 
 
-def in_order(events: Iterable[Event], names: Sequence[Name]) -> list[Name]:
+def in_order(events: Iterable[HistoryEvent], names: Sequence[Name]) -> list[Name]:
     """Return the names in the order in which these transactions began."""
     return list(dict.fromkeys(e.transaction for e in events if e.transaction in names))
 
 
-def steps(events: Iterable[Event], names: Sequence[Name]) -> list[Step]:
+def steps(events: Iterable[HistoryEvent], names: Sequence[Name]) -> list[Step]:
     """Return what the named transactions did, in the order of events."""
     columns = {name: place for place, name in enumerate(names)}
     return [
@@ -43,7 +43,7 @@ def steps(events: Iterable[Event], names: Sequence[Name]) -> list[Step]:
     ]
 
 
-def lanes_text(events: Iterable[Event], names: Sequence[Name]) -> list[str]:
+def lanes_text(events: Iterable[HistoryEvent], names: Sequence[Name]) -> list[str]:
     """Return a line for each step, each transaction in a column of its own."""
     events = list(events)
     names = in_order(events, names)
@@ -59,7 +59,7 @@ def lanes_text(events: Iterable[Event], names: Sequence[Name]) -> list[str]:
     return [header.rstrip(), *(" " * starts[step.column] + step.text for step in found)]
 
 
-def draw_lanes(events: Iterable[Event], anomaly: Anomaly) -> str:
+def draw_lanes(events: Iterable[HistoryEvent], anomaly: Anomaly) -> str:
     """Draw the transactions of an anomaly as lanes, and below why each stands before the next."""
     events = list(events)
     names = in_order(events, anomaly.cycle)
@@ -102,7 +102,7 @@ def draw_lanes(events: Iterable[Event], anomaly: Anomaly) -> str:
     return sheet.finish(right + MARGIN, height, title)
 
 
-def _text(event: Event) -> str:
+def _text(event: HistoryEvent) -> str:
     match event.op:
         case "read" | "write":
             return f"{event.op} {event.key} = {_shown(event.value)}"

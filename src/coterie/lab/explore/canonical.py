@@ -86,12 +86,12 @@ class Canonical:
     def _shift_seat(self, by: int, number: int) -> int:
         """Return the number of a local state as it was so much earlier, plus 1, which makes it positive."""
         seats = self._moves.seats
-        place, _, standing = seats.locals[number]
+        place, _, pending = seats.locals[number]
         seat = seats.restore(number)
         if seat is None:
             return number + 1
         process = _later(seat.process, -by)
-        return seats.save(place, Seat(process, seat.user), standing) + 1
+        return seats.save(place, Seat(process, seat.user), pending) + 1
 
     def _shift_link(self, by: int, number: int) -> int:
         def earlier(message: int) -> int:
@@ -106,9 +106,9 @@ class Canonical:
         seat = self._moves.seats.restore(state)
         if seat is None:
             return  # it begins again, whatever the time
-        standing = self._moves.seats.locals[state].standing
+        pending = self._moves.seats.locals[state].pending
         later_seat = Seat(_later(seat.process, 1), seat.user)
-        later = run(later_seat, standing, _later_input(given, 1), self._moves.size)
+        later = run(later_seat, pending, _later_input(given, 1), self._moves.size)
         if _effects(outcome, by=1) != _effects(later, by=0):
             raise ConfigError(
                 f"{type(seat.process).__name__} has no canonical form: {given} does not do the same"
@@ -118,11 +118,11 @@ class Canonical:
 
 def _effects(outcome: Outcome, by: int) -> tuple[object, ...]:
     """Return what came of a step, so much later, in a form that can be compared."""
-    seat, standing, sends, error = outcome
+    seat, pending, sends, error = outcome
     if error is not None:
         return ("raised",)
     sent = [(to, encode(_later(message, by))) for to, message in sends]
-    return encode(_later(seat.process, by)), encode(seat.user), standing, sent
+    return encode(_later(seat.process, by)), encode(seat.user), pending, sent
 
 
 def _later(value: Any, by: int) -> Any:

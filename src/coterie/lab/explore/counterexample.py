@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from coterie import trace
 from coterie.errors import ConfigError
 from coterie.lab.explore.tables.inputs import Call, Notice, Receive, Restart, Ring, feed
-from coterie.lab.explore.tables.step import Standing
+from coterie.lab.explore.tables.step import Pending
 from coterie.process import Outbox, SeatCodec, check_wishes, encode
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Replay:
         self.records: list[trace.AnyRecord] = []
         self.time = -1.0
         self._seats: dict[ProcessId, Seat] = {seat.process.me: seat for seat in seats}
-        self._standing: dict[ProcessId, Standing] = {}
+        self._pending: dict[ProcessId, Pending] = {}
         self._size = len(seats)
         self._sent = 0
         self._under_way: dict[tuple[ProcessId, ProcessId], list[tuple[int, Any]]] = {}
@@ -118,7 +118,7 @@ class Replay:
             if may_restart:
                 self.records.append(trace.Started(0.0, process))
             seat.start(out)
-            self._standing[process] = Standing().after(None, out)
+            self._pending[process] = Pending().after(None, out)
             self._carry_out(out, 0.0)
 
     def step(self, action: Action, given: Input | None) -> None:
@@ -145,7 +145,7 @@ class Replay:
     def matches(self, moves: Moves, row: Rows) -> bool:
         """Return whether all seats are in the local states of this row."""
         return all(
-            int(row[process - 1, 0]) == moves.seats.save(process - 1, seat, self._standing[process])
+            int(row[process - 1, 0]) == moves.seats.save(process - 1, seat, self._pending[process])
             for process, seat in self._seats.items()
         )
 
@@ -160,7 +160,7 @@ class Replay:
                 self.records.append(trace.Noticed(self.time, process, peer))
             case Restart():
                 self._seats[process] = self._codecs[process].restore(self._fresh[process])
-                self._standing[process] = Standing()
+                self._pending[process] = Pending()
                 self.records.append(trace.Started(self.time, process))
             case Receive(sender, _):
                 number = self._take(process, given, keep=action.kind == "duplicate")
@@ -170,7 +170,7 @@ class Replay:
         out: Outbox[Any] = Outbox(process)
         feed(self._seats[process], given, out)
         check_wishes(out, self._size)
-        self._standing[process] = self._standing[process].after(given, out)
+        self._pending[process] = self._pending[process].after(given, out)
         self._carry_out(out, self.time)
 
     def _take(self, receiver: ProcessId, given: Receive, *, keep: bool) -> int:

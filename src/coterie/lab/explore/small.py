@@ -19,10 +19,9 @@ from coterie.lab.explore.properties import (
     Settles,
     Sometimes,
     holds,
-    inside,
 )
 from coterie.lab.explore.tables.inputs import Inputs
-from coterie.lab.explore.tables.step import Standing, require_purity, run
+from coterie.lab.explore.tables.step import Pending, must_call, require_purity, run
 from coterie.process import Channel, Outbox, SeatCodec, check_wishes
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class LocalState(NamedTuple):
 
     place: int
     saved: tuple[bytes, bytes]
-    standing: Standing
+    pending: Pending
 
 
 class Found(NamedTuple):
@@ -93,7 +92,7 @@ class SmallModel:
             out: Outbox[Any] = Outbox(place + 1)
             seat.start(out)
             check_wishes(out, self.size)
-            state[place] = self._number(place, seat, Standing().after(None, out))
+            state[place] = self._number(place, seat, Pending().after(None, out))
             for row, content in self._sent(place, out.sends):
                 state[row] = content
         return tuple(state)
@@ -128,13 +127,13 @@ class SmallModel:
         return tuple(state)
 
     def _compute(self, number: int, given: int) -> Effect:
-        place, saved, standing = self._locals[number]
+        place, saved, pending = self._locals[number]
         codec, what = self._codecs[place], self._inputs[given]
-        outcome = run(codec.restore(saved), standing, what, self.size)
-        require_purity(outcome, run(codec.restore(saved), standing, what, self.size), what)
+        outcome = run(codec.restore(saved), pending, what, self.size)
+        require_purity(outcome, run(codec.restore(saved), pending, what, self.size), what)
         if outcome.error is not None:
             raise GivenUpError
-        after = self._number(place, outcome.seat, outcome.standing)
+        after = self._number(place, outcome.seat, outcome.pending)
         return Effect(after, self._sent(place, outcome.sends))
 
     def _sent(
@@ -150,8 +149,8 @@ class SmallModel:
     def _ordered(self, content: Content) -> Content:
         return content if self._fifo or len(content) == 1 else tuple(sorted(content))
 
-    def _number(self, place: int, seat: Seat, standing: Standing) -> int:
-        local = LocalState(place, self._codecs[place].save(seat), standing)
+    def _number(self, place: int, seat: Seat, pending: Pending) -> int:
+        local = LocalState(place, self._codecs[place].save(seat), pending)
         known = self._numbers.get(local)
         if known is not None:
             return known
@@ -160,10 +159,10 @@ class SmallModel:
         seat = self._codecs[place].restore(local.saved)
         self.seats.append(seat)
         calls = tuple(self._inputs.call(name) for name in seat.user.calls())
-        rings = tuple(self._inputs.ring(timer) for timer in standing.armed)
-        must_call = inside(seat)
-        self._asks.append(() if must_call else calls)
-        self._own.append(calls + rings if must_call else rings)
+        rings = tuple(self._inputs.ring(timer) for timer in pending.armed)
+        leaves = must_call(seat)
+        self._asks.append(() if leaves else calls)
+        self._own.append(calls + rings if leaves else rings)
         return number
 
 

@@ -6,14 +6,12 @@ these, one question at a time, and cancel a question when a newer one comes.
 
 from __future__ import annotations
 
-import functools
 import time
-from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from coterie.catalogue import algorithm, every_algorithm
-from coterie.errors import UsageError
+from coterie.catalogue import every_algorithm, find
 from coterie.lab.explore.budget import Budget
 from coterie.lab.play.entries import Entry, entry_of
 from coterie.lab.play.exploration.atlas import STATES_MAX, Searched, build, ended, horizon
@@ -37,12 +35,12 @@ from coterie.lab.play.recent import Recent
 from coterie.lab.play.runs.address import (
     MOVES_MAX,
     TEXT_MAX,
-    Address,
-    Refusal,
+    RunAddress,
     code_of,
     read_address,
     write_address,
 )
+from coterie.lab.play.runs.refusal import Refusal, Superseded
 from coterie.lab.play.runs.run import Run, begin_run
 from coterie.lab.play.waits import explain_waits
 from coterie.trace import label
@@ -59,35 +57,19 @@ if TYPE_CHECKING:
     from coterie.lab.scenario.play import Play
     from coterie.lab.scenario.world import Move
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 RUNS_MAX = 512  # short ones; a long one counts for several
 MILLISECONDS_MAX = 2_000
 ATLASES_STATES_MAX = 2 * STATES_MAX
 HISTORIES_MAX = 64
-SUPERSEDED = Refusal("superseded")
 TRIES_MAX = 3  # at a whole atlas, while the machine is busy
 HORIZON_SHARE = 4  # of the budget, this part is for looking on from the present state
 
 
-def _refusing(
-    answer: Callable[Concatenate[Laboratory, P], T | Refusal],
-) -> Callable[Concatenate[Laboratory, P], T | Refusal]:
-    """Refuse what turns out to be impossible on the way, such as a state that cannot be saved."""
-
-    @functools.wraps(answer)
-    def answered(self: Laboratory, /, *args: P.args, **options: P.kwargs) -> T | Refusal:
-        try:
-            return answer(self, *args, **options)
-        except UsageError as error:
-            return Refusal(str(error))
-
-    return answered
-
-
 class Laboratory:
-    """Answers questions. What it remembers only makes it faster."""
+    """Answers questions, or raises a `Refusal`. What it remembers only makes it faster.
+
+    A search that its asker cancels raises `Superseded`.
+    """
 
     def __init__(self, milliseconds_max: int = MILLISECONDS_MAX) -> None:
         """Start with nothing remembered; no search takes much longer than this, whatever is asked."""
@@ -101,16 +83,13 @@ class Laboratory:
         """List the algorithms, with all that can be chosen about them."""
         return [entry_of(each) for each in every_algorithm(loaded=True).values()]
 
-    def open(self, text: str) -> Address | Refusal:
+    def open(self, text: str) -> RunAddress:
         """Read the fragment of an address."""
         return read_address(text)
 
-    @_refusing
-    def play(self, question: Question) -> Position | Refusal:
+    def play(self, question: Question) -> Position:
         """Play a run, and show where the reader stands."""
         run = self._run(question)
-        if isinstance(run, Refusal):
-            return run
         cursor = _cursor(run, question)
         play = run.play_at(cursor)
         header, moves = play.header, run.moves
@@ -119,12 +98,12 @@ class Laboratory:
             first=run.first,
             algorithm=header.algorithm,
             size=header.size,
-            variant=header.variant or algorithm(header.algorithm).variants[0].name,
+            variant=header.variant or find(header.algorithm).variants[0].name,
             channel=play.channel.value,
             moves=moves,
             codes=[step.code for step in run.steps[1:]],
             cursor=cursor,
-            address=write_address(Address(run.first, moves, cursor)),
+            address=write_address(RunAddress(run.first, moves, cursor)),
             known=known,
             steps=run.steps[known:],
             states=run.states_at(cursor),
@@ -139,14 +118,16 @@ class Laboratory:
             refusal=run.refusal,
         )
 
-    @_refusing
-    def fates(
-        self, question: Question, cancelled: Callable[[], bool] | None = None
-    ) -> Fates | Refusal:
+    def play_whole(self, question: Question) -> Position:
+        """Play a run; refuse it if one of its moves cannot be made."""
+        position = self.play(question)
+        if position.refusal is not None:
+            raise position.refusal.as_refusal()
+        return position
+
+    def fates(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Fates:
         """Say what the reader's place, and each possible move, lead to."""
         sought = self._search(question, cancelled)
-        if isinstance(sought, Refusal):
-            return sought
         run, cursor, play, atlas, whole = sought
         if atlas is None:
             return _unsearched(run, cursor, play)
@@ -173,104 +154,84 @@ class Laboratory:
             blunder=blunder,
         )
 
-    @_refusing
-    def way(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Way | Refusal:
+    def way(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Way:
         """Find the fewest moves from the reader's place to a violation."""
+        question.bound.check()
         known = self._atlases.get((question.first, question.bound))
-        if known is None and not question.moves and question.bound.fault() is None:
+        if known is None and not question.moves:
             # From the start a search that stops at the first violation sees far less than an atlas.
             return self._way_from_start(question, cancelled or (lambda: False))
         sought = self._search(question, cancelled)
-        if isinstance(sought, Refusal):
-            return sought
         run, cursor, play, atlas, _ = sought
         moves = None if atlas is None else atlas.way(play)
         searched = Searched() if atlas is None else atlas.searched
         return _way(run, cursor, moves, searched)
 
-    def _way_from_start(self, question: Question, cancelled: Callable[[], bool]) -> Way | Refusal:
+    def _way_from_start(self, question: Question, cancelled: Callable[[], bool]) -> Way:
         run = self._run(question)
-        if isinstance(run, Refusal):
-            return run
         if unexplored(run.play) is not None or run.steps[0].violation is not None:
             return _way(run, 0, None, Searched())
         seconds = self._milliseconds(question) / 1000
         found = first_violation(run.play, question.bound, seconds, cancelled)
-        return SUPERSEDED if found is None else _way(run, 0, found.moves, found.searched)
+        return _way(run, 0, found.moves, found.searched)
 
-    @_refusing
-    def reaches(self, question: Question, goal: Goal) -> bool | Refusal:
+    def reaches(self, question: Question, goal: Goal) -> bool:
         """Return whether the reader's place is one that a goal asks for; refuse if that is undecided."""
         if goal.is_seen:
             run = self._run(question)
-            if isinstance(run, Refusal):
-                return run
             seen = run.play_at(_cursor(run, question))
             return goal.reached(seen, ended(seen) if seen.over else None)
         sought = self._search(question, None)
-        if isinstance(sought, Refusal):
-            return sought
         play, atlas = sought.play, sought.atlas
         here = ended(play) if play.over else None if atlas is None else atlas.look(play)
         reached = goal.reached(play, here)
         if reached or play.over:
             return reached
         searched = Searched() if atlas is None else atlas.searched
-        return False if goal.is_decided(here, searched) else _undecided(searched)
+        if not goal.is_decided(here, searched):
+            raise Refusal(f"undecided: not reached as far as was searched ({searched.text})")
+        return False
 
-    @_refusing
     def attempt(
         self, question: Question, task: Task, cancelled: Callable[[], bool] | None = None
-    ) -> Attempt | Refusal:
+    ) -> Attempt:
         """Say whether a run does a task, after how many moves, and in how few it could be done."""
         sought = self._search(question, cancelled)
-        if isinstance(sought, Refusal):
-            return sought
         if sought.whole is None:
-            return NOT_JUDGED
+            raise Refusal(NOT_JUDGED)
         return judge_attempt(sought.run, sought.cursor, sought.whole, task)
 
-    @_refusing
     def hint(
         self, question: Question, task: Task, cancelled: Callable[[], bool] | None = None
-    ) -> Way | Refusal:
+    ) -> Way:
         """Find the fewest moves from the reader's place that do a task."""
         sought = self._search(question, cancelled)
-        if isinstance(sought, Refusal):
-            return sought
         if sought.whole is None:
-            return NOT_JUDGED
+            raise Refusal(NOT_JUDGED)
         moves = sought.whole.way_to(sought.play, task.goal)
         codes = None if moves is None else [code_of(move) for move in moves]
         return Way(moves, codes, sought.whole.searched)
 
-    @_refusing
-    def map(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Map | Refusal:
+    def map(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Map:
         """Write all that can be reached from the start as data, if it is not too much."""
-        fault = question.bound.fault()
-        run = Refusal(fault) if fault is not None else self._run(question)
-        if isinstance(run, Refusal):
-            return run
+        question.bound.check()
+        run = self._run(question)
         play = run.play_at(0)
         if unexplored(play) is not None or run.steps[0].violation is not None:
-            return Refusal(unexplored(play) or "a process raised an error as it began")
+            raise Refusal(unexplored(play) or "a process raised an error as it began")
         atlas = self._atlases.get((run.first, question.bound))
         if atlas is None:
             seconds = self._milliseconds(question) / 1000
             budget = Budget(MAP_STATES_MAX + 1, seconds, cancelled=cancelled)
             atlas = build(play, question.bound, budget)
         if cancelled is not None and cancelled():
-            return SUPERSEDED
+            raise Superseded
         return draw_map(run.first, play, atlas)
 
-    def _search(
-        self, question: Question, cancelled: Callable[[], bool] | None
-    ) -> _Sought | Refusal:
+    def _search(self, question: Question, cancelled: Callable[[], bool] | None) -> _Sought:
         """Find an atlas that the reader's place lies on."""
-        fault = question.bound.fault()
-        run = Refusal(fault) if fault is not None else self._run(question)
-        if isinstance(run, Refusal):
-            return run
+        question.bound.check()
+        run = self._run(question)
         cursor = _cursor(run, question)
         play = run.play_at(cursor)
         if unexplored(play) is not None or run.steps[0].violation is not None:
@@ -279,17 +240,17 @@ class Laboratory:
         if atlas is None or not (play.over or atlas.find(play) is not None):
             atlas = None if play.over else self._horizon(play, question, cancelled)
         if cancelled is not None and cancelled():
-            return SUPERSEDED
+            raise Superseded
         return _Sought(run, cursor, play, atlas, whole)
 
-    def _run(self, question: Question) -> Run | Refusal:
+    def _run(self, question: Question) -> Run:
         """Play a run, going on from what was played before."""
         moves = tuple(question.moves)
         if len(moves) > MOVES_MAX:
-            return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(moves):,}")
+            raise Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(moves):,}")
         characters = len(question.first) + sum(map(len, moves))
         if characters > TEXT_MAX:
-            return Refusal(f"a run has at most {TEXT_MAX:,} characters, not {characters:,}")
+            raise Refusal(f"a run has at most {TEXT_MAX:,} characters, not {characters:,}")
         known = self._runs.get((question.first, moves))
         if known is not None:
             return known
@@ -297,10 +258,7 @@ class Laboratory:
         if shorter is not None and shorter.refusal is None:
             run = shorter.extended(moves[-1:])
         else:
-            begun = begin_run(question.first)
-            if isinstance(begun, Refusal):
-                return begun
-            run = begun.extended(moves)
+            run = begin_run(question.first).extended(moves)
         weight = 1 + characters // 1_000 + len(run.steps) // 50
         self._runs.put((question.first, moves), run, weight)
         return run
@@ -394,13 +352,8 @@ def _way(run: Run, cursor: int, moves: list[str] | None, searched: Searched) -> 
     if moves is None:
         return Way(None, None, searched)
     whole = [*run.moves[:cursor], *moves]
-    address = write_address(Address(run.first, whole, len(whole)))
+    address = write_address(RunAddress(run.first, whole, len(whole)))
     return Way(moves, [code_of(move) for move in moves], searched, address)
-
-
-def _undecided(searched: Searched) -> Refusal:
-    """Say that a goal was not found, and how far was looked."""
-    return Refusal(f"undecided: not reached as far as was searched ({searched.text})")
 
 
 def _cursor(run: Run, question: Question) -> int:

@@ -7,9 +7,9 @@ import msgspec
 from coterie.lab.play.exploration.atlas import Searched
 from coterie.lab.play.exploration.bound import Bound
 from coterie.lab.play.exploration.fate import Fate
+from coterie.lab.play.exploration.judgement import Judgement
 from coterie.lab.play.exploration.review import Blunder
-from coterie.lab.play.runs.address import Refusal
-from coterie.lab.play.runs.run import ProcessState, Step
+from coterie.lab.play.runs.run import ProcessState, RefusedMove, Step
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -44,14 +44,6 @@ class Enabled(msgspec.Struct, frozen=True):
     fault: bool
 
 
-class Judgement(msgspec.Struct, frozen=True):
-    """Whether a property holds where the reader stands; None: not known."""
-
-    name: str
-    holds: bool | None
-    text: str
-
-
 class Why(msgspec.Struct, frozen=True):
     """Why a process waits, in sentences; if it waits in vain, the processes that keep it waiting."""
 
@@ -81,7 +73,7 @@ class Position(msgspec.Struct, frozen=True):
     properties: list[Judgement]
     why: list[Why]
     notes: list[str]
-    refusal: Refusal | None = None  # of the move after the last step
+    refusal: RefusedMove | None = None  # of the move after the last step
 
 
 class Fates(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import UsageError
 from coterie.process import Channel
 from coterie.trace import (
@@ -89,9 +89,9 @@ class Script:
         """Return the line that builds the processes and chooses the links."""
         header = self.trace.header
         choices = {"variant": header.variant, **header.parameters}
-        if self.reorders and algorithm(header.algorithm).channel is Channel.FIFO:
+        if self.reorders and find(header.algorithm).channel is Channel.FIFO:
             choices["channel"] = Channel.UNORDERED.value
-        if header.clock == "none" and algorithm(header.algorithm).reads_clock:
+        if header.clock == "none" and find(header.algorithm).reads_clock:
             choices["clock"] = header.clock
         first = [header.algorithm, str(header.size)]
         first += [f"{name}={value}" for name, value in choices.items() if value]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.process import Channel, Outbox, SeatCodec, check_wishes, seat
 from coterie.trace import (
     AnyRecord,
@@ -76,7 +76,7 @@ class Manual:
 
     def __init__(self, header: Header) -> None:
         """Build the processes; they begin when `start` is called for each."""
-        self._algorithm = algorithm(header.algorithm)
+        self._algorithm = find(header.algorithm)
         self._has_clock = header.clock == "time"
         self._setup = self._algorithm.setup(header.size, header.variant or None, header.parameters)
         self.channel = self._algorithm.channel

@@ -7,7 +7,6 @@ commits, as with strict two-phase locking, that order is the proof.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +19,6 @@ from coterie.lab.serializability.columns import (
     read_columns,
 )
 from coterie.lab.serializability.dependencies import serial_order
-from coterie.lab.serializability.layout import read_layout
 from coterie.lab.serializability.report import Report
 
 if TYPE_CHECKING:
@@ -36,10 +34,10 @@ class Seen(NamedTuple):
 
 def certify(content: bytes) -> Report | None:
     """Judge a history in JSON lines; None if it is not serializable or not of the plain kind."""
-    for read in (read_layout, read_columns):
-        with suppress(UnusualError):
-            return _judge(read(content))
-    return None
+    try:
+        return _judge(read_columns(content))
+    except UnusualError:
+        return None
 
 
 def _judge(columns: Columns) -> Report | None:

@@ -18,7 +18,7 @@ from coterie.lab.serializability.observation import Observation, observe
 from coterie.lab.serializability.real_time import NOTHING, late, required
 from coterie.lab.serializability.report import Anomaly, Report
 from coterie.lab.serializability.search import EFFORT, LARGEST, GivenUpError, Search
-from coterie.transactions.history import Outcome, parse_history
+from coterie.transactions.history import TransactionOutcome, parse_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def check(
         presumed_committed=tuple(
             transaction.name
             for transaction in observation.transactions
-            if transaction.outcome is Outcome.UNKNOWN
+            if transaction.outcome is TransactionOutcome.UNKNOWN
         ),
         left_out=tuple(observation.left_out),
         undecided=verdict.reason,

@@ -1,7 +1,7 @@
 """A history as columns of numbers: what a checker of many transactions can sort and search.
 
 Only the plain case is read here: every line one event, every write with a version. `read_columns`
-returns None for all others, mistakes included, and the checker of single events takes over.
+refuses all others, mistakes included, and the checker of single events takes over.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ encode = msgspec.json.Encoder(order="sorted").encode
 NULL = b"null"
 
 
-class Line(msgspec.Struct, gc=False):
+class HistoryLine(msgspec.Struct, gc=False):
     """One line of a history, unknown to the garbage collector: there are many, and no cycles."""
 
     transaction: Name
@@ -84,32 +84,7 @@ def read_columns(content: bytes) -> Columns:
     codes, owners, keys, stated = (
         np.concatenate(column) for column in list(zip(*pieces, strict=True))[:4]
     )
-    return make_columns(
-        names=list(reader.transactions),
-        codes=codes,
-        owners=owners,
-        keys=keys,
-        stated=stated,
-        versions=[piece.versions for piece in pieces if len(piece.versions)],
-        values=reader.values,
-    )
-
-
-def make_columns(
-    *,
-    names: Sequence[Name],
-    codes: Numbers,
-    owners: Numbers,
-    keys: Numbers,
-    stated: Flags,
-    versions: list[Numbers],
-    values: list[bytes],
-) -> Columns:
-    """Make columns of what was read; raise `UnusualError` if something is.
-
-    Codes and owners are by line, keys, values and whether there is a version by access; versions are
-    those that are stated, in rows, and in several tables.
-    """
+    versions = [piece.versions for piece in pieces if len(piece.versions)]
     if len({table.shape[1] for table in versions}) > 1:
         raise UnusualError
     ranks = np.full(len(keys), NO_VERSION)
@@ -119,6 +94,7 @@ def make_columns(
     writes = codes[accesses] == WRITE
     if (ranks[writes] == NO_VERSION).any():
         raise UnusualError
+    names = list(reader.transactions)
     ends = _ends(codes, owners, len(names))
     return Columns(
         names=names,
@@ -129,7 +105,7 @@ def make_columns(
         keys=keys,
         writes=writes,
         versions=ranks,
-        values=values,
+        values=reader.values,
     )
 
 
@@ -151,7 +127,7 @@ class _Reader:
         self.transactions: defaultdict[Name, int] = _numbers()
         self.keys: defaultdict[Key, int] = _numbers()
         self.values: list[bytes] = []
-        self._decode = msgspec.json.Decoder(Line).decode_lines
+        self._decode = msgspec.json.Decoder(HistoryLine).decode_lines
 
     def read(self, piece: bytes) -> Piece:
         """Read whole lines."""

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from coterie.errors import UsageError
 from coterie.lab.serializability.report import Anomaly, Dependency
 from coterie.lab.serializability.sources import shown
-from coterie.transactions.history import Access, Key, Name, Outcome, Transaction, identity
+from coterie.transactions.history import (
+    HistoryAccess,
+    HistoryTransaction,
+    Key,
+    Name,
+    TransactionOutcome,
+    identity,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +32,8 @@ if TYPE_CHECKING:
 class SeenList(NamedTuple):
     """What a transaction saw in a list, without what it had appended itself."""
 
-    reader: Transaction
-    access: Access
+    reader: HistoryTransaction
+    access: HistoryAccess
     elements: list[Any]  # by identity
 
 
@@ -39,7 +46,9 @@ class Lists:
         self.dirty: list[Anomaly] = []
         self._seen: dict[Key, list[SeenList]] = {}
 
-    def examine(self, reader: Transaction, access: Access, own: list[Any]) -> Iterator[Transaction]:
+    def examine(
+        self, reader: HistoryTransaction, access: HistoryAccess, own: list[Any]
+    ) -> Iterator[HistoryTransaction]:
         """Yield the transactions whose elements a read shows; `own` is what the reader appended."""
         elements = _elements(access)
         if len(set(elements)) < len(elements):
@@ -59,7 +68,7 @@ class Lists:
             if write.owner is reader:
                 self._complain("internal", reader, access, None)
                 return
-            if write.owner.outcome is Outcome.ABORTED:
+            if write.owner.outcome is TransactionOutcome.ABORTED:
                 self._complain("G1a", reader, access, write)
                 return
             writes.append(write)
@@ -116,7 +125,7 @@ class Lists:
                 self.dirty.append(_interleaved(key, owner, other))
 
     def _complain(
-        self, name: str, reader: Transaction, access: Access, source: Write | None
+        self, name: str, reader: HistoryTransaction, access: HistoryAccess, source: Write | None
     ) -> None:
         meaning, why = DIRTY_LISTS[name]
         involved = (source.owner.name, reader.name) if source else (reader.name,)
@@ -143,7 +152,7 @@ DIRTY_LISTS = {
 }
 
 
-def _elements(access: Access) -> list[Any]:
+def _elements(access: HistoryAccess) -> list[Any]:
     if access.value is None:
         return []
     if not isinstance(access.value, list):

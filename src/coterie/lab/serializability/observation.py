@@ -16,12 +16,12 @@ from coterie.lab.serializability.report import Anomaly, Dependency
 from coterie.lab.serializability.sources import Sources, Write, shown
 from coterie.transactions.history import (
     WRITES,
-    Access,
     History,
+    HistoryAccess,
+    HistoryTransaction,
     Key,
     Name,
-    Outcome,
-    Transaction,
+    TransactionOutcome,
     Version,
     identity,
 )
@@ -42,7 +42,7 @@ class Reading(NamedTuple):
 class Observation:
     """The transactions that count, numbered in the order in which they ended."""
 
-    transactions: list[Transaction]
+    transactions: list[HistoryTransaction]
     readings: list[Reading]  # from others that count; no two are equal
     writers: dict[Key, list[int]]  # in their order
     versions: dict[Key, list[int]]  # writers from oldest to newest, where the history states that
@@ -60,7 +60,9 @@ def observe(history: History) -> Observation:
     """Find out where everything that was read came from."""
     sources = Sources(history.transactions.values())
     reads = Reads(sources)
-    counted = [t for t in history.transactions.values() if t.outcome is Outcome.COMMITTED]
+    counted = [
+        t for t in history.transactions.values() if t.outcome is TransactionOutcome.COMMITTED
+    ]
     names = {transaction.name for transaction in counted}
     for transaction in counted:  # grows on the way
         for writer in reads.examine(transaction):
@@ -93,13 +95,13 @@ def observe(history: History) -> Observation:
         left_out=[
             transaction.name
             for transaction in history.transactions.values()
-            if transaction.outcome is Outcome.UNKNOWN and transaction.name not in names
+            if transaction.outcome is TransactionOutcome.UNKNOWN and transaction.name not in names
         ],
         sources=sources,
     )
 
 
-def _writers(counted: list[Transaction]) -> dict[Key, list[int]]:
+def _writers(counted: list[HistoryTransaction]) -> dict[Key, list[int]]:
     writers: dict[Key, list[int]] = {}
     for number, transaction in enumerate(counted):
         for key in {access.key: None for access in transaction.accesses if access.op in WRITES}:
@@ -108,7 +110,7 @@ def _writers(counted: list[Transaction]) -> dict[Key, list[int]]:
 
 
 def oldest_first(
-    key: Key, writers: list[int], counted: list[Transaction], sources: Sources
+    key: Key, writers: list[int], counted: list[HistoryTransaction], sources: Sources
 ) -> list[int]:
     """Sort by version, of which each writer must have stated one."""
     stated: dict[Version, int] = {}
@@ -142,9 +144,9 @@ class Reads:
         self.dirty: list[Anomaly] = []
         self.lists = Lists(sources)
 
-    def examine(self, reader: Transaction) -> Iterator[Transaction]:
+    def examine(self, reader: HistoryTransaction) -> Iterator[HistoryTransaction]:
         """Yield the transactions from which one has read properly."""
-        own: dict[Key, Access] = {}
+        own: dict[Key, HistoryAccess] = {}
         appended: dict[Key, list[Any]] = {}
         for access in reader.accesses:
             if access.op == "write":
@@ -167,7 +169,7 @@ class Reads:
                 self._complain("garbage read", reader, access, None)
             elif source.owner is reader:
                 self._complain("internal", reader, access, source)
-            elif source.owner.outcome is Outcome.ABORTED:
+            elif source.owner.outcome is TransactionOutcome.ABORTED:
                 self._complain("G1a", reader, access, source)
             elif not self.sources.is_final(source):
                 self._complain("G1b", reader, access, source)
@@ -176,7 +178,7 @@ class Reads:
                 yield source.owner
 
     def _complain(
-        self, name: str, reader: Transaction, access: Access, source: Write | None
+        self, name: str, reader: HistoryTransaction, access: HistoryAccess, source: Write | None
     ) -> None:
         other = source is not None and source.owner is not reader
         involved = [source.owner.name, reader.name] if source and other else [reader.name]

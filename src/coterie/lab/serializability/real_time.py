@@ -16,7 +16,7 @@ from coterie.algorithms.deadlock.components import cyclic_components
 from coterie.lab.serializability.cycles import class_name, sentence
 from coterie.lab.serializability.dependencies import serial_order
 from coterie.lab.serializability.report import Anomaly, Dependency, Edge
-from coterie.transactions.history import Outcome
+from coterie.transactions.history import TransactionOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ def moments(observation: Observation) -> Iterator[tuple[int, int]]:
     size = len(transactions)
     ends = [transaction.last for transaction in transactions]
     for number, transaction in enumerate(transactions):
-        if transaction.outcome is not Outcome.UNKNOWN:
+        if transaction.outcome is not TransactionOutcome.UNKNOWN:
             yield number, size + number
         if number:
             yield size + number - 1, size + number
@@ -78,7 +78,7 @@ def successions(observation: Observation) -> Iterator[tuple[int, int]]:
             continue
         if session in latest:
             yield latest[session], number
-        if transactions[number].outcome is not Outcome.UNKNOWN:
+        if transactions[number].outcome is not TransactionOutcome.UNKNOWN:
             latest[session] = number
 
 

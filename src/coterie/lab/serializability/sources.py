@@ -6,7 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.errors import UsageError
-from coterie.transactions.history import WRITES, Access, Key, Name, Transaction, identity
+from coterie.transactions.history import (
+    WRITES,
+    HistoryAccess,
+    HistoryTransaction,
+    Key,
+    Name,
+    identity,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,21 +22,21 @@ if TYPE_CHECKING:
 class Write(NamedTuple):
     """A write and its transaction."""
 
-    owner: Transaction
-    access: Access
+    owner: HistoryTransaction
+    access: HistoryAccess
 
 
 class Sources:
     """All writes of a history, by what they wrote."""
 
-    def __init__(self, transactions: Iterable[Transaction]) -> None:
+    def __init__(self, transactions: Iterable[HistoryTransaction]) -> None:
         """Index the writes; without versions, no two of a key may write the same."""
         self.appended: dict[tuple[Key, Name], list[Any]] = {}  # elements, by key and owner
         self.lists: dict[Key, None] = {}  # keys that are appended to
         self.versioned: dict[Key, None] = {}  # keys of which some write states a version
         self._writes: dict[tuple[Key, Any], list[Write]] = {}
         self._written: dict[Key, int] = {}  # the first line that writes a key as a whole
-        self._final: dict[tuple[Name, Key], Access] = {}
+        self._final: dict[tuple[Name, Key], HistoryAccess] = {}
         for transaction in transactions:
             for access in transaction.accesses:
                 if access.op in WRITES:
@@ -60,7 +67,7 @@ class Sources:
         if access.version is not None:
             self.versioned[access.key] = None
 
-    def final(self, owner: Name, key: Key) -> Access:
+    def final(self, owner: Name, key: Key) -> HistoryAccess:
         """Return the last write of a transaction to a key: the one that stays if it commits."""
         return self._final[owner, key]
 
@@ -68,7 +75,7 @@ class Sources:
         """Return whether it is the last write of its owner to the key."""
         return self._final[write.owner.name, write.access.key] is write.access
 
-    def is_list(self, read: Access) -> bool:
+    def is_list(self, read: HistoryAccess) -> bool:
         """Return whether a read is of a list: one that is appended to, or that is empty for good."""
         return read.key in self.lists or (read.value == [] and read.key not in self._written)
 
@@ -77,7 +84,7 @@ class Sources:
         same = self._writes.get((key, element))
         return same[0] if same else None
 
-    def of(self, read: Access) -> Write | None:
+    def of(self, read: HistoryAccess) -> Write | None:
         """Return the write that a read saw; None if that was never written."""
         same = self._writes.get((read.key, identity(read.value)), [])
         if read.version is not None:

@@ -35,9 +35,9 @@ from coterie.lab.simulate.network import (
     Network,
     Uniform,
 )
-from coterie.lab.simulate.plan import Plan
 from coterie.lab.simulate.rows import to_csv, to_dicts, totals
 from coterie.lab.simulate.simulation import Simulation
+from coterie.lab.simulate.trial_builder import TrialBuilder
 from coterie.lab.simulate.workload import (
     Burst,
     Closed,
@@ -72,7 +72,6 @@ __all__ = [
     "OneAtATime",
     "Partition",
     "Pause",
-    "Plan",
     "Poisson",
     "Report",
     "Restart",
@@ -80,6 +79,7 @@ __all__ = [
     "Simulation",
     "Summary",
     "Trial",
+    "TrialBuilder",
     "Uniform",
     "Violation",
     "Workload",

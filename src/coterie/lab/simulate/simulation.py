@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.errors import ConfigError, MisuseError, UsageError
 from coterie.lab.simulate.engine import Engine
-from coterie.lab.simulate.engine.observer import Observer
 from coterie.lab.simulate.faults import check_faults
 from coterie.lab.simulate.monitors import ViolationError
 from coterie.lab.simulate.network import Network
+from coterie.lab.simulate.observer import Observer
 from coterie.lab.simulate.workload import Workload
 from coterie.process import Entered, Mutex, MutexUser
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie import trace
-    from coterie.lab.simulate.engine.observer import Order
     from coterie.lab.simulate.faults import Fault
     from coterie.lab.simulate.metrics import Result, Stopped
     from coterie.lab.simulate.monitors import Violation
+    from coterie.lab.simulate.observer import Order
     from coterie.lab.simulate.workload import Action
     from coterie.process import Event, Process, ProcessId
 

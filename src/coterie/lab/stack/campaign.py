@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from coterie.catalogue import algorithms
-from coterie.lab.stack.faults import draw_faults, inject
-from coterie.lab.stack.monitors import AccusationMonitor
-from coterie.lab.stack.plan import LEASES, Plan, generator
-from coterie.lab.stack.scene import Scene
+from coterie.lab.stack.scene.faults import draw_faults, inject
+from coterie.lab.stack.scene.monitors import AccusationMonitor
+from coterie.lab.stack.scene.plan import LEASES, RunPlan, generator
+from coterie.lab.stack.scene.scene import Scene
 from coterie.lab.stack.workloads.catalogue import WORKLOADS
 from coterie.lab.stack.workloads.workload import node_names, program_names
 from coterie.lab.stack.world import ViolationError, World
@@ -50,7 +50,7 @@ class Outcome:
         return " ".join(words)
 
 
-def draw(seed: int, workload: str | None = None, details: str | None = None) -> Plan:
+def draw(seed: int, workload: str | None = None, details: str | None = None) -> RunPlan:
     """Decide everything about the run of a seed."""
     random = generator(seed, "cluster")
     # From a generator of its own: the command that names the workload draws the same cluster.
@@ -70,7 +70,7 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
         lease = max(lease, LEASE_DELAYS * (delay + spread))
     if name in OF_NODES_ALONE and name != "classic-rejoins":  # which has sizes of its own
         nodes = random.choice((2, 3, 3) if "store" in name else (3, 3, 4, 5))
-    plan = Plan(
+    plan = RunPlan(
         seed,
         name,
         nodes,
@@ -192,7 +192,7 @@ def elections() -> list[str]:
 
 
 def run_plan(
-    plan: Plan, *, traced: bool = False, folder: Path | None = None
+    plan: RunPlan, *, traced: bool = False, folder: Path | None = None
 ) -> tuple[Outcome, Trace, list[str]]:
     """Run a plan; give what came of it, its trace, and a log for people."""
     violation = text = ""
@@ -239,7 +239,7 @@ def run_seed(
     return run_plan(plan if keep is None else plan.keeping(keep), folder=folder)[0]
 
 
-def shrink(plan: Plan, violation: str) -> list[int]:
+def shrink(plan: RunPlan, violation: str) -> list[int]:
     """Leave out faults for as long as the same promise is broken; return the numbers of the rest."""
     kept = list(range(len(plan.faults)))
     if run_plan(plan.keeping([]))[0].violation == violation:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.lab.trials.clients import Began, Wrote
-from coterie.transactions.history import Event as Line
-from coterie.transactions.history import History
+from coterie.transactions.history import History, HistoryEvent
 from coterie.transactions.schemes.scheduler import (
     BEGINNING,
     Accepted,
@@ -31,7 +30,7 @@ class Chronicle:
     def __init__(self, universe: Sequence[str]) -> None:
         """Begin; a scan sees the absence of those keys that it does not list."""
         self.universe = universe
-        self.lines: list[tuple[int, Line]] = []
+        self.lines: list[tuple[int, HistoryEvent]] = []
         self.written: dict[Name, dict[str, Value]] = {}
         self.committed: dict[Name, Number | None] = {}
         self._begun: dict[Name, int] = {}
@@ -61,7 +60,7 @@ class Chronicle:
 
     def _wrote(self, name: Name, key: str, value: Value) -> None:
         self.written[name][key] = value
-        self._line(Line(name, "write", key, None if value is None else value.decode()))
+        self._line(HistoryEvent(name, "write", key, None if value is None else value.decode()))
 
     def _answered(self, answer: UserAnswer) -> None:
         name = answer.transaction
@@ -74,7 +73,7 @@ class Chronicle:
                 listed = {found.key for found in items}
                 for key in self.universe:
                     if key in covered and key not in listed:
-                        self._line(Line(name, "read", key, None, BEGINNING))
+                        self._line(HistoryEvent(name, "read", key, None, BEGINNING))
             case Committed(_, number):
                 self.committed[name] = number
                 self._ends[name] = self._count
@@ -87,9 +86,9 @@ class Chronicle:
         value = None if found.value is None else found.value.decode()
         own = found.key in self.written[found.transaction]
         version = None if own else found.number or BEGINNING
-        self._line(Line(found.transaction, "read", found.key, value, version))
+        self._line(HistoryEvent(found.transaction, "read", found.key, value, version))
 
-    def _line(self, line: Line) -> None:
+    def _line(self, line: HistoryEvent) -> None:
         self.lines.append((self._count, line))
 
     def history(self) -> History:
@@ -100,10 +99,12 @@ class Chronicle:
             if line.op == "write":  # no number is like that of a write that was never installed
                 never = (*map(int, str(line.transaction).split(".")), 0)
                 version = self.committed.get(str(line.transaction)) or never
-            history.add(Line(line.transaction, line.op, line.key, line.value, version), count)
+            history.add(
+                HistoryEvent(line.transaction, line.op, line.key, line.value, version), count
+            )
         for name, transaction in list(history.transactions.items()):
             transaction.first = self._begun[str(name)]
             end = self._ends.get(str(name), self._count + 1)
             op = "commit" if name in self.committed else "abort"
-            history.add(Line(transaction.name, op), end)
+            history.add(HistoryEvent(transaction.name, op), end)
         return history

@@ -17,7 +17,7 @@ import msgspec
 
 from coterie.clocks import Stamp
 from coterie.errors import UsageError
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 from coterie.transactions.schemes.scheduler import (
     BEGINNING,
     Accepted,
@@ -173,7 +173,7 @@ class Trial(msgspec.Struct, array_like=True):
                 own = Stamp(own.time, -own.process)
             for doing in runner.doings:
                 version = own if doing.op == "write" else doing.number
-                event = Event(name, doing.op, doing.key, doing.value, version)
+                event = HistoryEvent(name, doing.op, doing.key, doing.value, version)
                 history.add(event, doing.time)
         return history
 

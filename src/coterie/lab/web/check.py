@@ -9,11 +9,10 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from coterie.lab.play.exploration.violation import Stopped
-from coterie.lab.play.laboratory import SUPERSEDED
-from coterie.lab.play.runs.address import Refusal
+from coterie.errors import CoterieError
+from coterie.lab.play.runs.refusal import Refusal, Superseded
 from coterie.lab.play.trials.verdict import CheckQuestion, run_check
-from coterie.lab.web.exchange import answer, page_of, read
+from coterie.lab.web.exchange import page_of, read, refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -39,44 +38,47 @@ class CheckPages:
     async def check(self, request: Request) -> Response:
         """Search, and tell of it line by line."""
         asked = await read(request, CheckQuestion)
-        if isinstance(asked, Refusal):
-            return answer(asked)
         lines = self._lines(asked, page_of(request))
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
     async def _lines(self, question: CheckQuestion, page: str) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        told: asyncio.Queue[Any] = asyncio.Queue()
+        told: asyncio.Queue[Progress | None] = asyncio.Queue()  # None: the search has ended
         is_gone = False
 
-        def search(cancelled: Callable[[], bool]) -> CheckAnswer | Refusal:
-            def progress(so_far: Progress) -> None:
+        def search(cancelled: Callable[[], bool]) -> CheckAnswer:
+            def stop_if_needless() -> None:
                 if is_gone or cancelled():
-                    raise Stopped
+                    raise Superseded
+
+            def progress(so_far: Progress) -> None:
+                stop_if_needless()
                 loop.call_soon_threadsafe(told.put_nowait, so_far)
 
-            try:
-                return SUPERSEDED if is_gone or cancelled() else run_check(question, progress)
-            except Stopped:
-                return SUPERSEDED
+            stop_if_needless()
+            return run_check(question, progress)
 
-        def tell(done: asyncio.Task[CheckAnswer | Refusal]) -> None:
-            told.put_nowait(Refusal("the program ends") if done.cancelled() else done.result())
+        def end(done: asyncio.Task[CheckAnswer]) -> None:
+            if not done.cancelled():
+                done.exception()  # noticed, also if the page has gone away
+            told.put_nowait(None)
 
         task = asyncio.ensure_future(self._searches.run(page, search))
-        task.add_done_callback(tell)
+        task.add_done_callback(end)
         try:
             yield b"\n"  # the answer begins, though another search may be under way still
-            while True:
-                said = await told.get()
-                is_last = not hasattr(said, "states_per_second")
-                name = "progress" if not is_last else _name(said)
-                yield msgspec.json.encode({name: said}) + b"\n"
-                if is_last:
-                    return
+            while (so_far := await told.get()) is not None:
+                yield msgspec.json.encode({"progress": so_far}) + b"\n"
+            yield msgspec.json.encode(_outcome(task)) + b"\n"
         finally:
             is_gone = True  # the page has gone away, or has its answer
 
 
-def _name(said: CheckAnswer | Refusal) -> str:
-    return "refusal" if isinstance(said, Refusal) else "verdict"
+def _outcome(search: asyncio.Task[CheckAnswer]) -> dict[str, Any]:
+    """Return the last line of a stream that has begun, so that its status cannot say it."""
+    if search.cancelled():
+        return {"refusal": refusal_of(Refusal("the program ends"))}
+    try:
+        return {"verdict": search.result()}
+    except (CoterieError, Superseded) as error:
+        return {"refusal": refusal_of(error)}

@@ -1,4 +1,4 @@
-"""A question of a page read, and its answer written."""
+"""A question of a page read, and the answer where there is none."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from coterie.dashboard.app import Json
-from coterie.lab.play.laboratory import SUPERSEDED
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.runs.refusal import Refusal, Superseded
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -22,16 +21,21 @@ def page_of(request: Request) -> str:
     return request.headers.get("coterie-page", "")[:64]
 
 
-async def read(request: Request, kind: type[T]) -> T | Refusal:
-    """Decode a question."""
+async def read(request: Request, kind: type[T]) -> T:
+    """Decode a question; refuse a body that is none."""
     try:
         return msgspec.json.decode(await request.body(), type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return Refusal(f"not a question: {error}")
+        raise Refusal(f"not a question: {error}") from None
 
 
-def answer(value: Any) -> Response:
-    """Write an answer; a question that a newer one has overtaken is a conflict."""
-    if value is SUPERSEDED:
-        return Json(value, 409)
-    return Json(value, 400 if isinstance(value, Refusal) else 200)
+async def refuse(_: Request, error: Exception) -> Response:
+    """Answer a question that was refused; one that a newer question has overtaken is a conflict."""
+    return Json(refusal_of(error), 409 if isinstance(error, Superseded) else 400)
+
+
+def refusal_of(error: Exception) -> dict[str, Any]:
+    """Return the reason as a page reads it, with the refused move if there is one."""
+    reason = "superseded" if isinstance(error, Superseded) else str(error)
+    at, possible = (error.at, error.possible) if isinstance(error, Refusal) else (None, [])
+    return {"error": reason, "at": at, "possible": possible}

@@ -19,8 +19,7 @@ from coterie.lab.play.exercises.lesson import (
 )
 from coterie.lab.play.exercises.quorums import judge_quorums
 from coterie.lab.play.exercises.schedule import judge_schedule
-from coterie.lab.play.runs.address import Refusal
-from coterie.lab.web.exchange import answer, read
+from coterie.lab.web.exchange import read
 from coterie.lab.web.graphs import judge_graph
 
 if TYPE_CHECKING:
@@ -111,6 +110,4 @@ class ExercisePages:
     ) -> Response:
         """Answer a question in its turn; no newer one cancels it, only the end of the program."""
         asked = await read(request, kind)
-        if isinstance(asked, Refusal):
-            return answer(asked)
-        return answer(await self._searches.queue(lambda closed: judge(asked, closed)))
+        return Json(await self._searches.queue(lambda closed: judge(asked, closed)))

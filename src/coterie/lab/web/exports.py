@@ -8,7 +8,8 @@ import msgspec
 
 from coterie.diagram import space_time
 from coterie.lab.play.exploration.bound import Bound
-from coterie.lab.play.runs.address import MOVES_MAX, Refusal
+from coterie.lab.play.runs.address import MOVES_MAX
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.play.runs.run import begin_run
 from coterie.lab.scenario import from_trace
 from coterie.lab.web.file import map_page, run_page
@@ -42,22 +43,17 @@ FORMS: dict[str, tuple[str, str, Callable[[Trace], str]]] = {
 }
 
 
-def export(question: ExportQuestion, cancelled: Callable[[], bool]) -> File | Refusal:
+def export(question: ExportQuestion, cancelled: Callable[[], bool]) -> File:
     """Play the run again and write it down."""
     if len(question.moves) > MOVES_MAX:
-        return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(question.moves):,}")
-    begun = begin_run(question.first)
-    if isinstance(begun, Refusal):
-        return begun
-    run = begun.extended(question.moves)
+        raise Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(question.moves):,}")
+    run = begin_run(question.first).extended(question.moves)
     if run.refusal is not None:
-        return run.refusal
+        raise run.refusal.as_refusal()
     play = run.play
     if question.form in ("html", "map"):
         write_page = run_page if question.form == "html" else map_page
         page = write_page(question.first, run.moves, question.bound, cancelled)
-        if isinstance(page, Refusal):
-            return page
         kind = "" if question.form == "html" else "-map"
         return File(f"{play.header.algorithm}-{play.header.size}{kind}.html", "text/html", page)
     ending, kind, write = FORMS[question.form]

@@ -16,14 +16,15 @@ from urllib.parse import quote
 
 import msgspec
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.dashboard import ASSETS
+from coterie.errors import UsageError
 from coterie.lab.play.entries import Entry, entry_of
 from coterie.lab.play.exploration.bound import Bound
 from coterie.lab.play.exploration.map import Map
-from coterie.lab.play.laboratory import SUPERSEDED, Laboratory
+from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.play.questions import Fates, Position, Question
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.play.runs.run import Step
 
 if TYPE_CHECKING:
@@ -71,20 +72,14 @@ def map_page(
     moves: Sequence[str] = (),
     bound: Bound | None = None,
     cancelled: Callable[[], bool] | None = None,
-) -> str | Refusal:
+) -> str:
     """Return the page on which every run within a bound can be played; it begins with these moves."""
     laboratory = Laboratory(MAP_MILLISECONDS)
     allowed = bound or Bound()
     question = Question(first, list(moves), bound=allowed, budget_ms=MAP_MILLISECONDS)
-    played = laboratory.play(question)
-    if isinstance(played, Refusal):
-        return played
-    if played.refusal is not None:
-        return played.refusal
+    played = laboratory.play_whole(question)
     drawn = laboratory.map(question, cancelled)
-    if isinstance(drawn, Refusal):
-        return drawn
-    entry = entry_of(algorithm(played.algorithm))
+    entry = entry_of(find(played.algorithm))
     return _page(MapContent(entry, allowed, drawn, played.moves), first, ["lab/map.js"])
 
 
@@ -94,11 +89,11 @@ def run_page(
     bound: Bound | None = None,
     cancelled: Callable[[], bool] | None = None,
     milliseconds: int = MILLISECONDS,
-) -> str | Refusal:
+) -> str:
     """Return the page of a run, from the start to its last move; each place is looked at so long."""
     laboratory = Laboratory(milliseconds)
     content = _content(laboratory, first, list(moves), bound or Bound(), cancelled)
-    return content if isinstance(content, Refusal) else _page(content, first)
+    return _page(content, first)
 
 
 def _content(
@@ -107,24 +102,20 @@ def _content(
     moves: list[str],
     bound: Bound,
     cancelled: Callable[[], bool] | None,
-) -> Content | Refusal:
-    whole = laboratory.play(Question(first, moves))
-    if isinstance(whole, Refusal):
-        return whole
-    if whole.refusal is not None:
-        return whole.refusal
+) -> Content:
+    whole = laboratory.play_whole(Question(first, moves))
     if len(whole.moves) > MOVES_MAX:
-        return Refusal(f"a run in a file has at most {MOVES_MAX} moves, not {len(whole.moves):,}")
+        raise Refusal(f"a run in a file has at most {MOVES_MAX} moves, not {len(whole.moves):,}")
     places = []
     for cursor in range(len(whole.moves) + 1):
         question = Question(first, whole.moves, cursor, bound, known=len(whole.steps))
         position = laboratory.play(question)
-        assert isinstance(position, Position), "the whole run has been played"
-        fates = laboratory.fates(question, cancelled)
-        if fates is SUPERSEDED:
-            return SUPERSEDED
-        places.append(_place(position, None if isinstance(fates, Refusal) else fates))
-    return Content(entry_of(algorithm(whole.algorithm)), bound, whole.steps, places)
+        try:
+            fates = laboratory.fates(question, cancelled)
+        except UsageError:  # the page shows the run without them
+            fates = None
+        places.append(_place(position, fates))
+    return Content(entry_of(find(whole.algorithm)), bound, whole.steps, places)
 
 
 def _place(position: Position, fates: Fates | None) -> Place:

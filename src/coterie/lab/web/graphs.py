@@ -7,7 +7,6 @@ import msgspec
 from coterie.algorithms.deadlock.explanation import describe, explain
 from coterie.diagram.wait_for import draw_wait_for
 from coterie.lab.play.exercises.graph import read_graph
-from coterie.lab.play.runs.address import Refusal
 
 
 class NodeVerdict(msgspec.Struct, frozen=True):
@@ -34,11 +33,9 @@ class GraphAnswer(msgspec.Struct, frozen=True):
     svg: str
 
 
-def judge_graph(text: str) -> GraphAnswer | Refusal:
+def judge_graph(text: str) -> GraphAnswer:
     """Find the deadlocks of a graph, as `coterie deadlock` reads it, and explain each once."""
     graph = read_graph(text)
-    if isinstance(graph, Refusal):
-        return graph
     stuck = set(graph.deadlocked())
     nodes = [
         NodeVerdict(

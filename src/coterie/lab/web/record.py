@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
-from coterie.lab.play.runs.address import Refusal
+from coterie.dashboard.app import Json
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.play.trials.recorded import UntilQuestion, show_recorded
 from coterie.lab.play.trials.trial import fork_trace
-from coterie.lab.web.exchange import answer, read
+from coterie.lab.web.exchange import read
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from coterie.trace import Trace
 
-NONE = Refusal(
+NO_TRACE = (
     "the laboratory was started without a trace: coterie lab FILE.jsonl, or coterie record --open"
 )
 
@@ -40,12 +41,12 @@ class RecordPages:
     async def trace(self, _: Request) -> Response:
         """Draw the run."""
         if self._trace is None:
-            return answer(NONE)
-        return answer(await asyncio.to_thread(show_recorded, self._trace))
+            raise Refusal(NO_TRACE)
+        return Json(await asyncio.to_thread(show_recorded, self._trace))
 
     async def fork(self, request: Request) -> Response:
         """Return the address that plays the run up to one of its records."""
         asked = await read(request, UntilQuestion)
-        if isinstance(asked, Refusal) or self._trace is None:
-            return answer(asked if isinstance(asked, Refusal) else NONE)
-        return answer(await asyncio.to_thread(fork_trace, self._trace, asked.until))
+        if self._trace is None:
+            raise Refusal(NO_TRACE)
+        return Json(await asyncio.to_thread(fork_trace, self._trace, asked.until))

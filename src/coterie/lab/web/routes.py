@@ -10,12 +10,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from coterie.dashboard.app import Json, make_app, page
+from coterie.errors import CoterieError
 from coterie.lab.play.questions import Question
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.runs.refusal import Superseded
 from coterie.lab.web.check import CheckPages
-from coterie.lab.web.exchange import answer, page_of, read
+from coterie.lab.web.exchange import page_of, read, refuse
 from coterie.lab.web.exercises import ExercisePages
-from coterie.lab.web.exports import ExportQuestion, File, export
+from coterie.lab.web.exports import ExportQuestion, export
 from coterie.lab.web.file import OWN_ASSETS
 from coterie.lab.web.record import RecordPages
 from coterie.lab.web.searches import Searches
@@ -56,7 +57,10 @@ class LabPages:
 
     def app(self) -> Starlette:
         """Return the application: the page, the addresses that it asks, and their assets."""
-        return make_app(self.routes(), [("coterie.lab.web", "assets")])
+        app = make_app(self.routes(), [("coterie.lab.web", "assets")])
+        for kind in (CoterieError, Superseded):
+            app.add_exception_handler(kind, refuse)
+        return app
 
     def routes(self) -> list[Route]:
         """Return the page and the addresses that it asks."""
@@ -78,15 +82,13 @@ class LabPages:
     async def open(self, request: Request) -> Response:
         """Read an address."""
         asked = await read(request, OpenQuestion)
-        return answer(asked if isinstance(asked, Refusal) else self._laboratory.open(asked.address))
+        return Json(self._laboratory.open(asked.address))
 
     async def play(self, request: Request) -> Response:
         """Play a run."""
         asked = await read(request, Question)
-        if isinstance(asked, Refusal):
-            return answer(asked)
         # Quick, but not so quick that all other pages should wait for it.
-        return answer(await asyncio.to_thread(self._laboratory.play, asked))
+        return Json(await asyncio.to_thread(self._laboratory.play, asked))
 
     async def fates(self, request: Request) -> Response:
         """Search what a place in a run leads to."""
@@ -100,18 +102,12 @@ class LabPages:
         self, request: Request, search: Callable[[Question, Callable[[], bool]], object]
     ) -> Response:
         asked = await read(request, Question)
-        if isinstance(asked, Refusal):
-            return answer(asked)
         page = page_of(request)
-        return answer(await self._searches.run(page, lambda cancelled: search(asked, cancelled)))
+        return Json(await self._searches.run(page, lambda cancelled: search(asked, cancelled)))
 
     async def export(self, request: Request) -> Response:
         """Write a run down as a file."""
         asked = await read(request, ExportQuestion)
-        if isinstance(asked, Refusal):
-            return answer(asked)
         written = await self._searches.queue(lambda cancelled: export(asked, cancelled))
-        if not isinstance(written, File):
-            return answer(written)
         saved = {"Content-Disposition": f'attachment; filename="{written.name}"'}
         return Response(written.content, media_type=written.kind, headers=saved)

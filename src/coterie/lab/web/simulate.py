@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from starlette.routing import Route
 
-from coterie.lab.play.runs.address import Refusal
+from coterie.dashboard.app import Json
 from coterie.lab.play.trials.measure import MeasureQuestion, measure
 from coterie.lab.play.trials.trial import ForkQuestion, TrialQuestion, Trials
-from coterie.lab.web.exchange import answer, read
+from coterie.lab.web.exchange import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,4 @@ class SimulatePages:
 
     async def _ask(self, request: Request, kind: type[T], work: Callable[[T], object]) -> Response:
         asked = await read(request, kind)
-        if isinstance(asked, Refusal):
-            return answer(asked)
-        return answer(await self._searches.queue(lambda _: work(asked)))
+        return Json(await self._searches.queue(lambda _: work(asked)))

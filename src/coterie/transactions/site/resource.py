@@ -31,6 +31,7 @@ from coterie.transactions.schemes.scheduler import (
     Prepared,
     Refused,
 )
+from coterie.transactions.site.chunks import divided
 from coterie.transactions.site.events import Installed
 from coterie.transactions.site.messages import (
     Ask,
@@ -50,7 +51,6 @@ from coterie.transactions.site.messages import (
     coordinator_of,
     time_of,
 )
-from coterie.transactions.site.messages.chunks import divided
 from coterie.transactions.site.records import Decided, Ready, Settled, Wrote
 from coterie.transactions.site.step import RINGS_MAX
 

@@ -42,10 +42,10 @@ from coterie.transactions.site.messages import (
     Want,
     coordinator_of,
 )
-from coterie.transactions.site.messages.validity import LEAP_MAX, check_message
 from coterie.transactions.site.promises import Promises, heeds_promises
 from coterie.transactions.site.resource import Resource
 from coterie.transactions.site.step import Step
+from coterie.transactions.site.validity import LEAP_MAX, check_message
 
 if TYPE_CHECKING:
     from coterie.clocks import LogicalTime, Stamp

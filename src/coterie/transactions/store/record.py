@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import msgspec
 
 from coterie.clocks import Stamp
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 from coterie.transactions.schemes.scheduler import BEGINNING
 from coterie.transactions.store.values import decode
 
@@ -121,11 +121,11 @@ class Record:
         own = found.key in self._written[found.transaction]
         return _Read(found.key, found.value, found.number, own)
 
-    def _events(self) -> Iterator[Event]:
+    def _events(self) -> Iterator[HistoryEvent]:
         for key, item in self._before:
             yield _event(RECOVERED, "write", key, item.value, item.number)
         if self._before:
-            yield Event(RECOVERED, "commit")
+            yield HistoryEvent(RECOVERED, "commit")
         keys = sorted(self._keys())
         active = {name for name, doing in self._doings if not isinstance(doing, _Turn)}
         for place, (name, doing) in enumerate(self._doings):
@@ -141,7 +141,9 @@ class Record:
                 keys.update(item.key for item in doing.items)
         return keys
 
-    def _told(self, place: int, name: Name, doing: _Doing, keys: list[str]) -> Iterator[Event]:
+    def _told(
+        self, place: int, name: Name, doing: _Doing, keys: list[str]
+    ) -> Iterator[HistoryEvent]:
         match doing:
             case _Read():
                 yield self._reading(place, name, doing)
@@ -154,9 +156,9 @@ class Record:
                     if key in covered and key not in listed:
                         yield self._reading(place, name, _Read(key, None, None, own=False))
             case _Turn(op):
-                yield Event(name, op)
+                yield HistoryEvent(name, op)
 
-    def _reading(self, place: int, name: Name, read: _Read) -> Event:
+    def _reading(self, place: int, name: Name, read: _Read) -> HistoryEvent:
         """Make an event of a read; what is forgotten was the last deletion before the reader.
 
         The number of a commit is not below that of any version it has seen. Nor is it above that of
@@ -180,8 +182,8 @@ class Record:
         return _event(name, "read", read.key, read.value, max(seen, default=BEGINNING))
 
 
-def _event(name: Name, op: str, key: str, value: Value, number: Number | None) -> Event:
-    return Event(name, op, key, None if value is None else _plain(value), number)
+def _event(name: Name, op: str, key: str, value: Value, number: Number | None) -> HistoryEvent:
+    return HistoryEvent(name, op, key, None if value is None else _plain(value), number)
 
 
 def _plain(value: bytes) -> Any:

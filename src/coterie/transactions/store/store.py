@@ -95,7 +95,7 @@ class Store:
         given = {"scheme": scheme, "variant": variant, "path": path}
         if isinstance(scheme_or_url, Executor):
             executor, told = scheme_or_url, Record() if record else None
-        elif "://" in str(scheme_or_url):
+        elif ":" in str(scheme_or_url):
             _check_url(scheme_or_url, [name for name, value in given.items() if value is not None])
             # It needs a client library that is not always there.
             from coterie.transactions.store.postgresql import PostgresqlExecutor  # noqa: PLC0415
@@ -288,7 +288,7 @@ def _check(timeout: object) -> None:
 
 
 def _check_url(url: str, given: list[str]) -> None:
-    scheme = url.partition("://")[0]
+    scheme = url.partition(":")[0]
     if scheme not in URL_SCHEMES:
         raise UsageError(
             f"there is no store at {scheme}://; a server's is postgresql://host/database"

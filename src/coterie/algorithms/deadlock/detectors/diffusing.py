@@ -22,7 +22,7 @@ from coterie.algorithms.deadlock.detectors.trial import (
     Settled,
     TrialMessage,
 )
-from coterie.algorithms.deadlock.detectors.waits import Member, Wait
+from coterie.algorithms.deadlock.detectors.waits import StuckProcess, Wait
 from coterie.process import Outbox, Payload, ProcessId
 
 
@@ -57,7 +57,7 @@ class Diffusing(Detector[Message]):
 
     searches: int = 0  # begun so far; the number of the last one
     heard: set[ProcessId] = set()  # that have reported in this search; none when there is none
-    waits: set[Member] = set()  # what those of them wait for that do not run
+    waits: set[StuckProcess] = set()  # what those of them wait for that do not run
     joined: set[SearchId] = set()  # the last search of each initiator that we reported to
 
     def search(self, out: Outbox[Any]) -> None:
@@ -66,7 +66,7 @@ class Diffusing(Detector[Message]):
             return
         self.searches += 1
         self.heard = {self.me}
-        self.waits = {Member(self.me, self.wait)}
+        self.waits = {StuckProcess(self.me, self.wait)}
         out.broadcast(self.wait.condition.targets(), Probe(self.me, self.searches))
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
@@ -101,7 +101,7 @@ class Diffusing(Detector[Message]):
             return
         self.heard.add(sender)
         if wait is not None:
-            self.waits.add(Member(sender, wait))
+            self.waits.add(StuckProcess(sender, wait))
         named = {target for member in self.waits for target in member.wait.condition.targets()}
         if named <= self.heard:  # all that are named have been probed and will report
             waits = dict(self.waits)

@@ -28,7 +28,7 @@ from coterie.algorithms.deadlock.detectors.trial import (
     Release,
     Settled,
 )
-from coterie.algorithms.deadlock.detectors.waits import Member, Wait, WaitId, graph_of
+from coterie.algorithms.deadlock.detectors.waits import StuckProcess, Wait, WaitId, graph_of
 from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.process import Channel, Outbox, Process, ProcessId
 
@@ -47,7 +47,7 @@ class Controller(Process[Message]):
     over: set[WaitId] = set()  # of each victim the last wait that it said is over
     below: frozenset[ProcessId] = frozenset()
     parent: ProcessId | None = None  # none at the root
-    passed: set[Member] = set()  # waits that the parent knows
+    passed: set[StuckProcess] = set()  # waits that the parent knows
     counts: set[tuple[ProcessId, int]] = set()  # changes passed on, of each process
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
@@ -77,7 +77,7 @@ class Controller(Process[Message]):
             count = counts.get(process, 0) + 1
             put(self.counts, (process, count))
             out.send(self.parent, Change(process, count, wait))
-        self.passed = {Member(process, wait) for process, wait in undecided.items()}
+        self.passed = {StuckProcess(process, wait) for process, wait in undecided.items()}
 
 
 def undecided_waits(

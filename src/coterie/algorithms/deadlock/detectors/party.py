@@ -15,7 +15,7 @@ from coterie.algorithms.deadlock.condition import Condition
 from coterie.algorithms.deadlock.detectors.central import Reporting
 from coterie.algorithms.deadlock.detectors.detector import Detector
 from coterie.algorithms.deadlock.detectors.diffusing import Diffusing
-from coterie.algorithms.deadlock.detectors.survey import Survey
+from coterie.algorithms.deadlock.detectors.survey import SurveyDetector
 from coterie.algorithms.deadlock.detectors.tables import find, put
 from coterie.algorithms.deadlock.detectors.trial import Deadlocked
 from coterie.algorithms.deadlock.detectors.waits import WaitId
@@ -36,7 +36,7 @@ class Grant(Payload, frozen=True):
     number: int
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True):
+class ScriptStep(msgspec.Struct, frozen=True, array_like=True):
     """Run for a while, then wait."""
 
     after: float
@@ -49,7 +49,7 @@ class Party(Process[Payload]):
     channel: ClassVar[Channel] = Channel.UNORDERED
 
     detector: Detector[Any]
-    script: tuple[Step, ...] = ()
+    script: tuple[ScriptStep, ...] = ()
     born: int | None = 0  # when its work began: the youngest is aborted; None: never this one
     done: int = 0  # steps of the script begun
     picked: int = 0  # how often it was a victim
@@ -140,9 +140,9 @@ class DiffusingParty(Party):
 class SurveyParty(Party):
     """A party with the detector of the survey."""
 
-    messages: ClassVar[Any] = Request | Grant | Survey.messages
+    messages: ClassVar[Any] = Request | Grant | SurveyDetector.messages
 
-    detector: Survey
+    detector: SurveyDetector
 
 
 class ReportingParty(Party):

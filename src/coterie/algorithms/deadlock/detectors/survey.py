@@ -51,7 +51,7 @@ class Detection(Payload, frozen=True):
 Message: TypeAlias = Detection | TrialMessage
 
 
-class Survey(Detector[Message]):
+class SurveyDetector(Detector[Message]):
     """A detector by the survey's rules, for conditions of AND edges and at most one OR group."""
 
     messages: ClassVar[Any] = Message

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from coterie.algorithms.deadlock.detectors.waits import Member
+from coterie.algorithms.deadlock.detectors.waits import StuckProcess
 from coterie.process import Event, Payload, ProcessId
 
 
@@ -14,7 +14,7 @@ class Accuse(Payload, frozen=True):
     """These waits are deadlocked, and you are the one to give way."""
 
     case: int  # the accuser's own number for it
-    members: tuple[Member, ...]
+    members: tuple[StuckProcess, ...]
 
 
 class Confirm(Payload, frozen=True):
@@ -51,7 +51,7 @@ class Deadlocked(Event, frozen=True):
     The members are those of the cycle or knot, this process included.
     """
 
-    members: tuple[Member, ...]
+    members: tuple[StuckProcess, ...]
 
 
 class Trial(msgspec.Struct, array_like=True):

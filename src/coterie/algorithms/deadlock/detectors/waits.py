@@ -46,7 +46,7 @@ class Wait(msgspec.Struct, frozen=True, array_like=True):
         return seniority(self.picked, self.born, process)
 
 
-class Member(NamedTuple):
+class StuckProcess(NamedTuple):
     """A process in a deadlock, with its wait."""
 
     process: ProcessId
@@ -73,9 +73,11 @@ def _met(process: ProcessId, waits: Mapping[ProcessId, Wait]) -> list[ProcessId]
     return [target for target in targets if target in waits and own in waits[target].granted]
 
 
-def members_of(waits: Mapping[ProcessId, Wait], core: Iterable[ProcessId]) -> tuple[Member, ...]:
+def members_of(
+    waits: Mapping[ProcessId, Wait], core: Iterable[ProcessId]
+) -> tuple[StuckProcess, ...]:
     """Name the members of a core with their waits."""
-    return tuple(Member(process, waits[process]) for process in core)
+    return tuple(StuckProcess(process, waits[process]) for process in core)
 
 
 def choose_victim(

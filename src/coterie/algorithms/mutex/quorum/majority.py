@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.algorithms.mutex.quorum.costs import voting_costs
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
+from coterie.algorithms.mutex.quorum_costs import voting_costs
 from coterie.catalogue import Algorithm, Setup, Variant
 from coterie.coteries import majority
 
 if TYPE_CHECKING:
-    from coterie.algorithms.mutex.quorum.costs import Quorums
+    from coterie.algorithms.mutex.quorum_costs import Quorums
 
 
 class Majority(Maekawa):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.algorithms.mutex.quorum.costs import voting_costs
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
+from coterie.algorithms.mutex.quorum_costs import voting_costs
 from coterie.catalogue import Algorithm, Parameter, Setup, Variant
 from coterie.coteries import weighted
 from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from coterie.algorithms.mutex.quorum.costs import Quorums
+    from coterie.algorithms.mutex.quorum_costs import Quorums
     from coterie.coteries import Coterie
     from coterie.process import ProcessId
 

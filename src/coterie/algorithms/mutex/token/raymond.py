@@ -18,7 +18,7 @@ from coterie.errors import ProtocolError
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
 
 if TYPE_CHECKING:
-    from coterie.algorithms.mutex.token.trees import Tree
+    from coterie.algorithms.mutex.token.trees import SpanningTree
 
 FIRST_HOLDER: ProcessId = 1
 
@@ -108,7 +108,7 @@ def _build(setup: Setup) -> list[Raymond]:
 
 def _idle(setup: Setup) -> Cost:
     """Send a request and the token over each link between a requester and the one before it."""
-    tree: Tree = setup.parameters["tree"]
+    tree: SpanningTree = setup.parameters["tree"]
     everyone = range(1, setup.size + 1)
     links = sum(tree.distance(me, me % setup.size + 1) for me in everyone)
     mean = exactly(2 * tree.mean_distance, "2 · mean distance")
@@ -116,12 +116,12 @@ def _idle(setup: Setup) -> Cost:
 
 
 def _twice_diameter(setup: Setup) -> int:
-    tree: Tree = setup.parameters["tree"]
+    tree: SpanningTree = setup.parameters["tree"]
     return 2 * tree.diameter
 
 
 def _synchronisation_delay(setup: Setup) -> Cost:
-    tree: Tree = setup.parameters["tree"]
+    tree: SpanningTree = setup.parameters["tree"]
     return between(min(1, tree.diameter), tree.diameter, "distance")
 
 

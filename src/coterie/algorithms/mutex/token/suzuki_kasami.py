@@ -96,7 +96,7 @@ class SuzukiKasami(Mutex[Message]):
         return self.requested[self.me - 1] != token.served[self.me - 1]
 
 
-class Survey(SuzukiKasami):
+class AsSurveyed(SuzukiKasami):
     """Flawed: only the holder keeps requests, so one that meets the token in flight is lost."""
 
     def _note(self, sender: ProcessId, number: int) -> None:
@@ -104,7 +104,7 @@ class Survey(SuzukiKasami):
             super()._note(sender, number)
 
 
-VARIANTS: dict[str, type[SuzukiKasami]] = {"plain": SuzukiKasami, "survey": Survey}
+VARIANTS: dict[str, type[SuzukiKasami]] = {"plain": SuzukiKasami, "survey": AsSurveyed}
 
 
 def _build(setup: Setup) -> list[SuzukiKasami]:

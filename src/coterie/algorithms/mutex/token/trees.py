@@ -21,7 +21,7 @@ Edge: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Tree:
+class SpanningTree:
     """Links between processes 1 to `size` such that one way leads from any of them to any other."""
 
     size: int
@@ -119,26 +119,26 @@ def _check(size: int, edges: Iterable[Edge]) -> None:
             raise ConfigError(f"not a tree: no way leads from process 1 to process {process}")
 
 
-def star(size: int) -> Tree:
+def star(size: int) -> SpanningTree:
     """Link everyone with process 1."""
-    return Tree(size, tuple((1, me) for me in range(2, size + 1)))
+    return SpanningTree(size, tuple((1, me) for me in range(2, size + 1)))
 
 
-def chain(size: int) -> Tree:
+def chain(size: int) -> SpanningTree:
     """Link everyone with the next."""
-    return Tree(size, tuple((me - 1, me) for me in range(2, size + 1)))
+    return SpanningTree(size, tuple((me - 1, me) for me in range(2, size + 1)))
 
 
-def binary(size: int) -> Tree:
+def binary(size: int) -> SpanningTree:
     """Link process i with 2i and 2i + 1."""
-    return Tree(size, tuple((me // 2, me) for me in range(2, size + 1)))
+    return SpanningTree(size, tuple((me // 2, me) for me in range(2, size + 1)))
 
 
-def random_tree(size: int, seed: int) -> Tree:
+def random_tree(size: int, seed: int) -> SpanningTree:
     """Draw one of the N^(N - 2) trees, each equally likely: the one with a random Prüfer code."""
     draw = Random(seed).random  # the same numbers in every version of Python
     if size == 1:
-        return Tree(1, ())
+        return SpanningTree(1, ())
     code = [1 + int(draw() * size) for _ in range(size - 2)]
     still_named = Counter(code)
     leaves = [me for me in range(1, size + 1) if not still_named[me]]
@@ -148,14 +148,14 @@ def random_tree(size: int, seed: int) -> Tree:
         still_named[process] -= 1
         if not still_named[process]:
             heapq.heappush(leaves, process)
-    return Tree(size, (*edges, (heapq.heappop(leaves), heapq.heappop(leaves))))
+    return SpanningTree(size, (*edges, (heapq.heappop(leaves), heapq.heappop(leaves))))
 
 
 SHAPES = {"star": star, "chain": chain, "binary": binary}
 CHOICES = [*SHAPES, "random:SEED", "links such as 1-2,2-3"]
 
 
-def parse_tree(text: str, size: int) -> Tree:
+def parse_tree(text: str, size: int) -> SpanningTree:
     """Read a tree of that size: `star`, `chain`, `binary`, `random:7` or links such as `1-2,2-3`."""
     name, colon, seed = text.strip().partition(":")
     if name in SHAPES and not colon:
@@ -165,7 +165,7 @@ def parse_tree(text: str, size: int) -> Tree:
             raise UsageError(f"a random tree takes a number as its seed: random:7, got {text!r}")
         return random_tree(size, int(seed))
     if name[:1].isdecimal() and not colon:
-        return Tree(size, tuple(_edge(link, text) for link in text.split(",")))
+        return SpanningTree(size, tuple(_edge(link, text) for link in text.split(",")))
     raise UsageError(unknown("tree", text, CHOICES))
 
 

@@ -24,8 +24,8 @@ from coterie.cli.lab.simulate.campaign import run_campaign
 from coterie.cli.lab.simulate.executor import helpers
 from coterie.cli.lab.simulate.options import LATENCY_HELP, WORKLOAD_HELP
 from coterie.errors import UsageError
-from coterie.lab.simulate import Plan, parse_fault, read_latency, run_trial, to_csv
-from coterie.lab.simulate.plan import ANY_NUMBER
+from coterie.lab.simulate import TrialBuilder, parse_fault, read_latency, run_trial, to_csv
+from coterie.lab.simulate.trial_builder import ANY_NUMBER
 
 if TYPE_CHECKING:
     from coterie.lab.simulate import Result, Summary
@@ -162,8 +162,8 @@ def command(
     return 1 if result.violations or result.unserved else 0
 
 
-def _plan(algorithm: str, choice: Choice, given: dict[str, Any]) -> Plan:
-    return Plan(
+def _plan(algorithm: str, choice: Choice, given: dict[str, Any]) -> TrialBuilder:
+    return TrialBuilder(
         algorithm=algorithm,
         size=choice.setup.size,
         variant=choice.setup.variant,

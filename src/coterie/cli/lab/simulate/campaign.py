@@ -15,7 +15,7 @@ from coterie.cli.lab.simulate.options import INTERRUPTED
 from coterie.lab.simulate import Report, campaign, to_csv
 from coterie.lab.simulate.interval import CONFIDENCE
 from coterie.lab.simulate.metrics import KIND
-from coterie.lab.simulate.plan import ANY_NUMBER
+from coterie.lab.simulate.trial_builder import ANY_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from coterie.cli.lab.options import Choice
     from coterie.cli.lab.simulate.executor import Helpers
-    from coterie.lab.simulate import Interval, Plan
+    from coterie.lab.simulate import Interval, TrialBuilder
 
 FAILURES_SHOWN = 5
 ROWS_SHOWN = 20  # of more seeds the table shows the means alone
@@ -67,7 +67,7 @@ MEANS = {
 
 def run_campaign(
     choice: Choice,
-    plan: Plan,
+    plan: TrialBuilder,
     seeds: Sequence[int],
     helpers: AbstractContextManager[Helpers],
     *,
@@ -97,7 +97,11 @@ def run_campaign(
 
 
 def _run(
-    plan: Plan, seeds: Sequence[int], helpers: AbstractContextManager[Helpers], *, keep: bool
+    plan: TrialBuilder,
+    seeds: Sequence[int],
+    helpers: AbstractContextManager[Helpers],
+    *,
+    keep: bool,
 ) -> tuple[Report, bool]:
     """Run the seeds, and return the report and whether it is on all of them."""
     line = ProgressLine()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.cli.lab.simulate.workers import workers
 from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.locks.url import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,7 @@ def _dask(url: str) -> Iterator[Helpers]:
     """Connect to the scheduler of a cluster; raises `Unavailable` or `ConfigError`."""
     address = url.removeprefix(DASK)
     if address == url or not address:
-        raise UsageError(f"--executor: expected {DASK}host:8786, got {url!r}")
+        raise UsageError(f"--executor: expected {DASK}host:8786, got {without_password(url)!r}")
     try:
         from distributed import Client  # noqa: PLC0415 - heavy, and rarely used
     except ModuleNotFoundError:

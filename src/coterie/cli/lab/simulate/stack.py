@@ -26,7 +26,7 @@ from coterie.lab.stack.world import memory
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
-    from coterie.lab.stack.plan import Plan
+    from coterie.lab.stack.scene.plan import RunPlan
 
 FAILURES_SHOWN = 10
 
@@ -89,7 +89,7 @@ def command(
     return 0
 
 
-def _plan(seed: int, workload: str | None, details: str | None, keep: str | None) -> Plan:
+def _plan(seed: int, workload: str | None, details: str | None, keep: str | None) -> RunPlan:
     plan = draw(seed, workload, details)
     if keep is None:
         return plan
@@ -101,7 +101,7 @@ def _plan(seed: int, workload: str | None, details: str | None, keep: str | None
         raise UsageError(f"--keep takes numbers of faults from 0 to {most}, got {keep!r}") from None
 
 
-def _run_one(plan: Plan, trace_file: Path | None, output: str, *, shrinks: bool) -> int:
+def _run_one(plan: RunPlan, trace_file: Path | None, output: str, *, shrinks: bool) -> int:
     """Run a plan; if it breaks a promise, find the faults that it takes, and leave a trace."""
     outcome, trace, lines = run_plan(plan, traced=trace_file is not None)
     see_again = ""
@@ -128,7 +128,7 @@ def _run_one(plan: Plan, trace_file: Path | None, output: str, *, shrinks: bool)
     return 1 if outcome.violation else 0
 
 
-def _print(outcome: Outcome, plan: Plan) -> None:
+def _print(outcome: Outcome, plan: RunPlan) -> None:
     lines = {
         "seed": str(outcome.seed),
         "workload": f"{outcome.workload} {outcome.details}".strip(),

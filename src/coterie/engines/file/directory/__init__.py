@@ -21,6 +21,7 @@ import time
 from typing import NamedTuple, Self
 
 from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.locks.url import without_password
 
 PRIVATE, COMMON = 0o700, 0o1777  # the modes of a directory for one user, and for all
 # The one directory that every user may write and that is emptied neither when the user logs out nor when
@@ -260,7 +261,7 @@ def folder_of(url: str) -> str:
         path = path.removeprefix("//")
         if not path.startswith("/"):
             raise UsageError(
-                f"{url}: expected a directory of this machine, such as file:/var/lib/x"
+                f"{without_password(url)}: expected a directory of this machine, such as file:/var/lib/x"
             )
     return os.path.abspath(path) if path else default_folder()
 

@@ -19,7 +19,7 @@ from coterie.lab.explore.tables.inputs import Inputs
 from coterie.lab.explore.tables.kernels import columns, launch, sized
 from coterie.lab.explore.tables.links import Links
 from coterie.lab.explore.tables.seats import Seats
-from coterie.lab.explore.tables.step import Standing
+from coterie.lab.explore.tables.step import Pending
 from coterie.lab.explore.tables.steps import Steps
 from coterie.process import Outbox, check_wishes
 
@@ -152,7 +152,7 @@ class Moves:
             out: Outbox[Any] = Outbox(place + 1)
             seat.start(out)
             check_wishes(out, self.size)
-            column.append(self.seats.save(place, seat, Standing().after(None, out)))
+            column.append(self.seats.save(place, seat, Pending().after(None, out)))
             for receiver, sent in enumerate(self.steps.dispatch(out.me, out.sends)):
                 contents[place, receiver] = sent
         for pair in self.link_rows:
@@ -163,7 +163,7 @@ class Moves:
 
     def column(
         self,
-        seats: Sequence[tuple[Seat, Standing] | None],
+        seats: Sequence[tuple[Seat, Pending] | None],
         under_way: Mapping[tuple[int, int], Sequence[Payload]],
         left: Faults,
     ) -> Rows:

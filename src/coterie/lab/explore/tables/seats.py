@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from coterie.lab.explore.properties import inside
 from coterie.lab.explore.tables.arrays import Growing, Slots
 from coterie.lab.explore.tables.hashing import scatter
-from coterie.lab.explore.tables.step import Standing
+from coterie.lab.explore.tables.step import Pending, must_call
 from coterie.process import SeatCodec
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ class Local(NamedTuple):
 
     place: int  # process id - 1
     saved: tuple[bytes, bytes] | None  # None: crashed
-    standing: Standing
+    pending: Pending
 
 
 class Seats:
@@ -51,13 +50,13 @@ class Seats:
         """Count the states."""
         return len(self.locals)
 
-    def save(self, place: int, seat: Seat, standing: Standing) -> int:
+    def save(self, place: int, seat: Seat, pending: Pending) -> int:
         """Number the state of a live process."""
-        return self._number(Local(place, self._codecs[place].save(seat), standing))
+        return self._number(Local(place, self._codecs[place].save(seat), pending))
 
     def crash(self, place: int) -> int:
         """Number the state of a crashed process."""
-        return self._number(Local(place, None, Standing()))
+        return self._number(Local(place, None, Pending()))
 
     def restore(self, number: int) -> Seat | None:
         """Make the seat again; None for a crashed one."""
@@ -86,11 +85,11 @@ class Seats:
         self.zobrist.append(scatter(2 * number + 1))
         seat = self.restore(number)
         calls = [] if seat is None else [self._inputs.call(name) for name in seat.user.calls()]
-        rings = [self._inputs.ring(timer) for timer in local.standing.armed]
-        must_call = seat is not None and inside(seat)
-        self.asks.append([] if must_call else calls)
-        self.own.append(calls + rings if must_call else rings)
-        self.watched.append(sum(1 << (peer - 1) for peer in local.standing.watched))
+        rings = [self._inputs.ring(timer) for timer in local.pending.armed]
+        leaves = seat is not None and must_call(seat)
+        self.asks.append([] if leaves else calls)
+        self.own.append(calls + rings if leaves else rings)
+        self.watched.append(sum(1 << (peer - 1) for peer in local.pending.watched))
         for predicate, marks in self._markers:
             marks.append(seat is not None and bool(predicate(seat)))
         return number

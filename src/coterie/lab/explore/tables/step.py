@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.errors import ConfigError
 from coterie.lab.explore.tables.inputs import Call, Notice, Receive, Restart, Ring, feed
-from coterie.process import Outbox, ProcessId, check_wishes, describe_error
+from coterie.process import MutexUser, Outbox, Phase, ProcessId, check_wishes, describe_error
 
 if TYPE_CHECKING:
     from coterie.lab.explore.tables.inputs import Input
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 SIZE_MAX = 64  # the receivers of one step are a set of bits
 
 
-class Standing(NamedTuple):
+class Pending(NamedTuple):
     """The timers that a process has armed, and the processes that it watches."""
 
     armed: tuple[str, ...] = ()
     watched: tuple[ProcessId, ...] = ()
 
-    def after(self, given: Input | None, out: Outbox[Any]) -> Standing:
-        """Return what stands after a step. What was asked for and given is done with, unless asked again."""
+    def after(self, given: Input | None, out: Outbox[Any]) -> Pending:
+        """Return what is pending after a step: what was asked for and given is not, unless asked again."""
         armed, watched = set(self.armed), set(self.watched)
         match given:
             case Ring(timer):
@@ -36,27 +36,32 @@ class Standing(NamedTuple):
             (armed.discard if seconds is None else armed.add)(timer)
         for peer, wanted in out.watches:
             (watched.add if wanted else watched.discard)(peer)
-        return Standing(tuple(sorted(armed)), tuple(sorted(watched)))
+        return Pending(tuple(sorted(armed)), tuple(sorted(watched)))
 
 
 class Outcome(NamedTuple):
-    """What came of a step: the seat afterwards, what stands, and what was sent; or an error."""
+    """What came of a step: the seat afterwards, what is pending, and what was sent; or an error."""
 
     seat: Seat
-    standing: Standing
+    pending: Pending
     sends: list[tuple[ProcessId, Any]]
     error: str | None = None
 
 
-def run(seat: Seat, standing: Standing, given: Input, size: int) -> Outcome:
+def must_call(seat: Seat) -> bool:
+    """Return whether the user is sure to make its call in the end: it is inside, and will leave."""
+    return isinstance(seat.user, MutexUser) and seat.user.phase is Phase.INSIDE
+
+
+def run(seat: Seat, pending: Pending, given: Input, size: int) -> Outcome:
     """Let a seat make a step among so many processes; the seat is changed."""
     out: Outbox[Any] = Outbox(seat.process.me)
     try:
         feed(seat, given, out)
         check_wishes(out, size)
     except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
-        return Outcome(seat, standing, [], describe_error(error, seat.process))
-    return Outcome(seat, standing.after(given, out), out.sends)
+        return Outcome(seat, pending, [], describe_error(error, seat.process))
+    return Outcome(seat, pending.after(given, out), out.sends)
 
 
 def require_purity(first: Outcome, again: Outcome, given: Input) -> None:

@@ -51,15 +51,15 @@ class Steps:
         return sent
 
     def _compute(self, state: int, number: int) -> int:
-        place, _, standing = self._seats.locals[state]
+        place, _, pending = self._seats.locals[state]
         given = self._inputs[number]
         seat, again = (self._seats.restore(state) or self._seats.fresh(place) for _ in range(2))
-        outcome = run(seat, standing, given, len(self.sent))
-        require_purity(outcome, run(again, standing, given, len(self.sent)), given)
+        outcome = run(seat, pending, given, len(self.sent))
+        require_purity(outcome, run(again, pending, given, len(self.sent)), given)
         if self.witness is not None:
             self.witness(state, given, outcome)
         if outcome.error is None:
-            after = self._seats.save(place, seat, outcome.standing)
+            after = self._seats.save(place, seat, outcome.pending)
             return self._append(after, self.dispatch(place + 1, outcome.sends))
         self.errors[len(self.after)] = outcome.error
         return self._append(state, [()] * len(self.sent))

@@ -17,7 +17,8 @@ from coterie.lab.play.exercises.page import Page, parse_pages
 from coterie.lab.play.exploration.attempt import Attempt, Task
 from coterie.lab.play.exploration.goal import parse_goal
 from coterie.lab.play.questions import Question
-from coterie.lab.play.runs.address import Address, Refusal, read_address
+from coterie.lab.play.runs.address import RunAddress, read_address
+from coterie.lab.play.runs.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,57 +61,53 @@ def score(
     laboratory: Laboratory,
     asked: ChallengeQuestion,
     cancelled: Callable[[], bool] | None = None,
-) -> Score | Refusal:
+) -> Score:
     """Judge a run as an answer to a challenge."""
     page = challenges().get(asked.name)
     if page is None:
-        return Refusal(f"there is no challenge {asked.name[:40]!r}")
+        raise Refusal(f"there is no challenge {asked.name[:40]!r}")
     if asked.moves[: len(page.moves)] != page.moves:
-        return Refusal(f"the challenge {page.name} begins with other moves")
-    position = laboratory.play(_question(page, asked))
-    if isinstance(position, Refusal) or position.refusal is not None:
-        return position if isinstance(position, Refusal) else position.refusal or Refusal("")
-    attempt = laboratory.attempt(_question(page, asked), _task(page), cancelled)
-    return attempt if isinstance(attempt, Refusal) else _score(page, attempt)
+        raise Refusal(f"the challenge {page.name} begins with other moves")
+    question = _question(page, asked)
+    laboratory.play_whole(question)
+    return _score(page, laboratory.attempt(question, _task(page), cancelled))
 
 
 def hint(
     laboratory: Laboratory,
     asked: ChallengeQuestion,
     cancelled: Callable[[], bool] | None = None,
-) -> list[str] | Refusal:
+) -> list[str]:
     """Return the moves of a shortest way to the goal from the reader's place; none if there is no way."""
     page = challenges().get(asked.name)
     if page is None:
-        return Refusal(f"there is no challenge {asked.name[:40]!r}")
-    way = laboratory.hint(_question(page, asked), _task(page), cancelled)
-    return way if isinstance(way, Refusal) else way.moves or []
+        raise Refusal(f"there is no challenge {asked.name[:40]!r}")
+    return laboratory.hint(_question(page, asked), _task(page), cancelled).moves or []
 
 
-def read_answer(text: str) -> list[ChallengeQuestion] | Refusal:
+def read_answer(text: str) -> list[ChallengeQuestion]:
     """Read an address as an answer: to the challenge it names, or to all that its run fits."""
     fragment = text.partition("#")[2] or text
     name, _, codes = fragment.removeprefix("/").removeprefix("break/").partition("/")
     if not fragment.removeprefix("/").startswith("break/"):
-        found = read_address(fragment)
-        return found if isinstance(found, Refusal) else fitting(found)
+        return fitting(read_address(fragment))
     page = challenges().get(name)
     if page is None:
-        return Refusal(f"there is no challenge {name[:40]!r}")
+        raise Refusal(f"there is no challenge {name[:40]!r}")
     made = read_address(f"/run/-/{codes}")
-    if isinstance(made, Refusal):
-        return made
     return [ChallengeQuestion(name, [*page.moves, *made.moves])]
 
 
-def fitting(run: Address) -> list[ChallengeQuestion] | Refusal:
+def fitting(run: RunAddress) -> list[ChallengeQuestion]:
     """Return the run as an answer to each challenge that begins as it does."""
     found = [
         ChallengeQuestion(page.name, run.moves)
         for page in challenges().values()
         if page.first == run.first and run.moves[: len(page.moves)] == page.moves
     ]
-    return found or Refusal(f"no challenge begins with {run.first!r}")
+    if not found:
+        raise Refusal(f"no challenge begins with {run.first!r}")
+    return found
 
 
 def _question(page: Page, asked: ChallengeQuestion) -> Question:

@@ -8,7 +8,6 @@ from coterie.algorithms.deadlock.explanation import explain
 from coterie.lab.play.exercises.graph import read_graph
 from coterie.lab.play.exercises.quorums import judge_quorums
 from coterie.lab.play.exercises.schedule import judge_schedule
-from coterie.lab.play.runs.address import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +34,9 @@ GOALS: dict[str, dict[str, str]] = {
 }
 
 
-def reaches(editor: str, goal: str, text: str) -> bool | Refusal:
+def reaches(editor: str, goal: str, text: str) -> bool:
     """Return whether the text of an editor reaches a goal; refuse what cannot be read."""
-    judge: dict[str, Callable[[str, str], bool | Refusal]] = {
+    judge: dict[str, Callable[[str, str], bool]] = {
         "graph": _graph,
         "history": _history,
         "coterie": _coterie,
@@ -45,10 +44,8 @@ def reaches(editor: str, goal: str, text: str) -> bool | Refusal:
     return judge[editor](goal, text)
 
 
-def _graph(goal: str, text: str) -> bool | Refusal:
+def _graph(goal: str, text: str) -> bool:
     graph = read_graph(text)
-    if isinstance(graph, Refusal):
-        return graph
     kinds = {explain(graph, core[0]).kind for core in graph.cores()}
     if goal == "no deadlock":
         return not kinds
@@ -57,19 +54,15 @@ def _graph(goal: str, text: str) -> bool | Refusal:
     return goal in kinds
 
 
-def _history(goal: str, text: str) -> bool | Refusal:
+def _history(goal: str, text: str) -> bool:
     answer = judge_schedule(text)
-    if isinstance(answer, Refusal):
-        return answer
     if goal == "every scheme":
         return all(each.outcome == "as written" for each in answer.schemes)
     return answer.serializable is (goal == "serializable")
 
 
-def _coterie(goal: str, text: str) -> bool | Refusal:
+def _coterie(goal: str, text: str) -> bool:
     answer = judge_quorums(text)
-    if isinstance(answer, Refusal):
-        return answer
     match goal:
         case "coterie":
             return answer.coterie

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.algorithms.deadlock.graph_file import parse_graph
-from coterie.errors import CoterieError
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.runs.refusal import Refusal
 
 if TYPE_CHECKING:
     from coterie.algorithms.deadlock.wait_for import Graph
@@ -14,12 +13,9 @@ if TYPE_CHECKING:
 NODES_MAX = 60
 
 
-def read_graph(text: str) -> Graph[str] | Refusal:
+def read_graph(text: str) -> Graph[str]:
     """Read a graph as `coterie deadlock` does."""
-    try:
-        graph = parse_graph(text)
-    except CoterieError as error:
-        return Refusal(str(error))
+    graph = parse_graph(text)
     if len(graph.nodes()) > NODES_MAX:
-        return Refusal(f"a graph on a page has at most {NODES_MAX} processes")
+        raise Refusal(f"a graph on a page has at most {NODES_MAX} processes")
     return graph

@@ -18,7 +18,7 @@ from coterie.lab.play.exercises.quantity import measure
 from coterie.lab.play.exercises.requirement import kept
 from coterie.lab.play.exploration.goal import parse_goal
 from coterie.lab.play.questions import Question
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.runs.refusal import Refusal
 
 if TYPE_CHECKING:
     from coterie.lab.play.laboratory import Laboratory
@@ -68,7 +68,7 @@ class AnswerQuestion(msgspec.Struct, frozen=True):
     answer: str
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class PageVerdict(msgspec.Struct, frozen=True):
     """Whether the goal is reached; if a rule of the page forbids how, the reason."""
 
     reached: bool
@@ -91,57 +91,47 @@ def parse_lesson(name: str, text: str) -> Lesson:
     return Lesson(name, title, parse_pages(f"lesson {name}", text))
 
 
-def judge_goal(laboratory: Laboratory, asked: GoalQuestion) -> Verdict | Refusal:
+def judge_goal(laboratory: Laboratory, asked: GoalQuestion) -> PageVerdict:
     """Say whether what a reader has played or written reaches the goal of its page."""
     page = _find_page(asked.lesson, asked.page)
-    if isinstance(page, Refusal):
-        return page
     if page.editor is not None:
         return _judge_text(page, page.editor, asked.text)
     if asked.question is None or not page.goal:
-        return Refusal("this page asks for no run")
+        raise Refusal("this page asks for no run")
     return _judge_run(laboratory, page, asked.question)
 
 
-def _judge_text(page: Page, editor: Editor, text: str) -> Verdict | Refusal:
+def _judge_text(page: Page, editor: Editor, text: str) -> PageVerdict:
     reached = reaches(editor, page.goal, text)
-    if isinstance(reached, Refusal):
-        return reached
     if reached and page.requirement and not kept(page.requirement, page.text, text):
-        return Verdict(reached=False, text="too much is changed")
-    return Verdict(reached=reached)
+        return PageVerdict(reached=False, text="too much is changed")
+    return PageVerdict(reached=reached)
 
 
-def _judge_run(laboratory: Laboratory, page: Page, question: Question) -> Verdict | Refusal:
+def _judge_run(laboratory: Laboratory, page: Page, question: Question) -> PageVerdict:
     if question.first != page.first or question.moves[: len(page.moves)] != page.moves:
-        return Verdict(reached=False, text="another run")
+        return PageVerdict(reached=False, text="another run")
     whole = msgspec.structs.replace(question, bound=page.bound)
     reached = laboratory.reaches(whole, parse_goal(page.goal))
-    if isinstance(reached, Refusal):
-        return reached
     made = len(question.moves) if question.cursor is None else question.cursor
     if reached and page.limit is not None and made > page.limit:
-        return Verdict(reached=False, text="too many moves")
-    return Verdict(reached=reached)
+        return PageVerdict(reached=False, text="too many moves")
+    return PageVerdict(reached=reached)
 
 
-def judge_answer(laboratory: Laboratory, asked: AnswerQuestion) -> Verdict | Refusal:
+def judge_answer(laboratory: Laboratory, asked: AnswerQuestion) -> PageVerdict:
     """Say whether an answer is what the run of the page measures."""
     page = _find_page(asked.lesson, asked.page)
-    if isinstance(page, Refusal):
-        return page
     if not 0 <= asked.ask < len(page.asks) or len(asked.answer) > ANSWER_MAX:
-        return Refusal("there is no such question, or the answer is too long")
+        raise Refusal("there is no such question, or the answer is too long")
     measured = measure(laboratory, page.first, page.moves, page.bound, page.asks[asked.ask].measure)
-    if isinstance(measured, Refusal):
-        return measured
-    return Verdict(reached=_plain(asked.answer) == _plain(measured))
+    return PageVerdict(reached=_plain(asked.answer) == _plain(measured))
 
 
-def _find_page(name: str, number: int) -> Page | Refusal:
+def _find_page(name: str, number: int) -> Page:
     lesson = lessons().get(name)
     if lesson is None or not 0 <= number < len(lesson.pages):
-        return Refusal(f"no page {number} of a lesson {name[:40]!r}")
+        raise Refusal(f"no page {number} of a lesson {name[:40]!r}")
     return lesson.pages[number]
 
 

@@ -19,7 +19,7 @@ from coterie.errors import ConfigError
 from coterie.lab.play.exercises.causality import happened_before
 from coterie.lab.play.exploration.attempt import NOT_JUDGED
 from coterie.lab.play.questions import Question
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.trace import Sent
 
 if TYPE_CHECKING:
@@ -38,16 +38,12 @@ def check_quantity(text: str) -> str:
     return text
 
 
-def measure(
-    laboratory: Laboratory, first: str, moves: list[str], bound: Bound, text: str
-) -> str | Refusal:
+def measure(laboratory: Laboratory, first: str, moves: list[str], bound: Bound, text: str) -> str:
     """Measure something on a run."""
     what, _, later = text.partition(" after ")
     extra = [move.strip() for move in later.split(";") if move.strip()]
     question = Question(first, [*moves, *extra], bound=bound)
-    position = laboratory.play(question)
-    if isinstance(position, Refusal) or position.refusal is not None:
-        return position if isinstance(position, Refusal) else position.refusal or Refusal("")
+    position = laboratory.play_whole(question)
     match what.split():
         case ["field", process, name]:
             return _show(position.states[int(process) - 1].fields[name])
@@ -59,9 +55,7 @@ def measure(
             return _number(laboratory, question, position, what)
 
 
-def _number(
-    laboratory: Laboratory, question: Question, position: Position, what: str
-) -> str | Refusal:
+def _number(laboratory: Laboratory, question: Question, position: Position, what: str) -> str:
     if what == "messages":
         return str(_messages(position))
     if what == "inside":
@@ -71,20 +65,16 @@ def _number(
     return _no_return(laboratory.fates(question))
 
 
-def _shortest(way: Way | Refusal) -> str | Refusal:
-    if isinstance(way, Refusal):
-        return way
+def _shortest(way: Way) -> str:
     # From the start a search ends at the first violation, which is the nearest; then it need not be complete.
     if not way.searched.complete and (way.moves is None or way.searched.from_here):
-        return NOT_JUDGED
+        raise Refusal(NOT_JUDGED)
     return "none" if way.moves is None else str(len(way.moves))
 
 
-def _no_return(fates: Fates | Refusal) -> str | Refusal:
-    if isinstance(fates, Refusal):
-        return fates
+def _no_return(fates: Fates) -> str:
     if not fates.searched.complete or not fates.history:  # what was before is not known
-        return NOT_JUDGED
+        raise Refusal(NOT_JUDGED)
     return "never" if fates.no_return is None else str(fates.no_return)
 
 

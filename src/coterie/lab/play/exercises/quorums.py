@@ -15,8 +15,7 @@ import msgspec
 
 from coterie.coteries import Coterie, parse_coterie
 from coterie.coteries.coterie import show
-from coterie.errors import CoterieError, UsageError
-from coterie.lab.play.runs.address import Refusal
+from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,12 +75,9 @@ def parse_quorums(text: str) -> tuple[str, Coterie]:
     return "quorums", Coterie(members, quorums)
 
 
-def judge_quorums(text: str) -> CoterieAnswer | Refusal:
+def judge_quorums(text: str) -> CoterieAnswer:
     """Judge quorums that a reader has written."""
-    try:
-        kind, given = parse_quorums(text)
-    except CoterieError as error:
-        return Refusal(str(error))
+    kind, given = parse_quorums(text)
     faults = _faults(given)
     split = None if faults else _split(given)
     failures = _failures(given)

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from coterie.errors import UsageError
-from coterie.lab.play.runs.address import Refusal
 from coterie.lab.serializability import check
 from coterie.lab.trials.trial import Trial
 from coterie.transactions.catalogue import schemes
-from coterie.transactions.history import Event, History
+from coterie.transactions.history import History, HistoryEvent
 from coterie.transactions.schemes.scheduler import BEGINNING
 
 if TYPE_CHECKING:
@@ -108,12 +107,9 @@ def parse_schedule(text: str) -> list[Operation]:
     return operations
 
 
-def judge_schedule(text: str) -> ScheduleAnswer | Refusal:
+def judge_schedule(text: str) -> ScheduleAnswer:
     """Find the conflicts, the verdict with its proof, and what each scheme would have done."""
-    try:
-        written = parse_schedule(text)
-    except UsageError as error:
-        return Refusal(str(error))
+    written = parse_schedule(text)
     numbers = list(dict.fromkeys(each.transaction for each in written))
     ended = {each.transaction for each in written if each.kind in "ca"}
     assumed = [Operation("c", number) for number in numbers if number not in ended]
@@ -147,11 +143,11 @@ def _history(operations: Sequence[Operation]) -> History:
         match each.kind:
             case "r":
                 seen = _seen(operations[:place], each.key)
-                event = Event(name, "read", each.key, None if seen is None else seen)
+                event = HistoryEvent(name, "read", each.key, None if seen is None else seen)
             case "w":
-                event = Event(name, "write", each.key, place + 1, place + 1)
+                event = HistoryEvent(name, "write", each.key, place + 1, place + 1)
             case kind:
-                event = Event(name, "commit" if kind == "c" else "abort")
+                event = HistoryEvent(name, "commit" if kind == "c" else "abort")
         history.add(event)
     return history
 

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.lab.play.exploration.goal import Goal
-from coterie.lab.play.runs.address import Refusal
 
 if TYPE_CHECKING:
     from coterie.lab.play.exploration.atlas import Atlas
     from coterie.lab.play.runs.run import Run
     from coterie.lab.scenario.play import Play
 
-
-NOT_JUDGED = Refusal("this was not judged: too much can happen within the bound")
+NOT_JUDGED = "this was not judged: too much can happen within the bound"
 
 
 class Task(msgspec.Struct, frozen=True):

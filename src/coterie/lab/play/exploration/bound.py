@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coterie.lab.explore.tables.faults import Faults
+from coterie.lab.play.runs.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,14 +34,14 @@ class Bound(msgspec.Struct, frozen=True):
         """Return it as arguments of `coterie.lab.explore.check`, which have the names of its fields."""
         return msgspec.structs.asdict(self)
 
-    def fault(self) -> str | None:
-        """Say what is out of range, if anything is."""
+    def check(self) -> None:
+        """Raise a `Refusal` if a number is out of range."""
         if not 0 <= self.entries <= ENTRIES_MAX:
-            return f"entries must be between 0 and {ENTRIES_MAX}, not {self.entries}"
+            raise Refusal(f"entries must be between 0 and {ENTRIES_MAX}, not {self.entries}")
         for name in self.__struct_fields__[1:]:
-            if not 0 <= getattr(self, name) <= FAULTS_MAX:
-                return f"{name} must be between 0 and {FAULTS_MAX}, not {getattr(self, name)}"
-        return None
+            count = getattr(self, name)
+            if not 0 <= count <= FAULTS_MAX:
+                raise Refusal(f"{name} must be between 0 and {FAULTS_MAX}, not {count}")
 
     def __str__(self) -> str:
         """Write it as people say it: `1 entry each, at most 1 crash`."""

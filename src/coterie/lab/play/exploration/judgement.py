@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from coterie.lab.explore.findings import DEADLOCK, NO_ERROR
 from coterie.lab.explore.properties import Always, Sometimes, holds
 from coterie.lab.play.exploration.scope import limits, properties_of
-from coterie.lab.play.questions import Judgement
 from coterie.trace import Violated
 
 if TYPE_CHECKING:
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
     from coterie.lab.play.exploration.fate import Fate
     from coterie.lab.scenario.play import Play
     from coterie.process import Seat
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """Whether a property holds where the reader stands; None: not known."""
+
+    name: str
+    holds: bool | None
+    text: str
 
 
 def judge(play: Play, here: Fate | None, searched: Searched) -> list[Judgement]:

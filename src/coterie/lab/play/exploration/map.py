@@ -16,7 +16,7 @@ from coterie.lab.play.exploration.atlas import Searched, ended
 from coterie.lab.play.exploration.bound import Bound
 from coterie.lab.play.exploration.fate import Fate
 from coterie.lab.play.exploration.judgement import judge
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.play.runs.run import ProcessState, Violation, state_of
 from coterie.trace import label
 
@@ -72,11 +72,11 @@ class _Table(Generic[ItemT]):
         return place
 
 
-def draw_map(first: str, play: Play, atlas: Atlas) -> Map | Refusal:
+def draw_map(first: str, play: Play, atlas: Atlas) -> Map:
     """Write an atlas as a map; `play` has just been started."""
     searched = atlas.searched
     if not searched.complete or searched.states > STATES_MAX:
-        return Refusal(f"a map has at most {STATES_MAX:,} states: {searched.text}")
+        raise Refusal(f"a map has at most {STATES_MAX:,} states: {searched.text}")
     return _Cartographer(atlas).draw(first, play)
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.lab.explore import needs_clock
 from coterie.lab.explore.properties import AGREEMENT, POSSIBLE, Always
 from coterie.lab.explore.tables.faults import Faults
 from coterie.lab.explore.tables.moves import Moves
-from coterie.lab.explore.tables.step import Standing
+from coterie.lab.explore.tables.step import Pending
 from coterie.lab.play.exploration.bound import spent_faults
 from coterie.process import Election, ElectionUser, Mutex, MutexUser, Seat, seat
 
@@ -47,7 +47,7 @@ class Scope:
         seats = [seat(process, bound.entries) for process in processes]
         happened = Faults() if whole else spent_faults(play.spent)
         self.moves = Moves(seats, play.channel, Faults(*map(max, bound.faults, happened)))
-        self.safety_only = algorithm(play.header.algorithm).reads_clock
+        self.safety_only = find(play.header.algorithm).reads_clock
         usual = usual_properties(processes)
         self.properties = (
             [item for item in usual if isinstance(item, Always)] if self.safety_only else usual
@@ -57,7 +57,7 @@ class Scope:
         """Return the state in which a play is. A user that has asked too often will ask no more."""
         world = play.world
         seats = [
-            None if me in world.crashed else (self._seat(play, me), _standing(play, me))
+            None if me in world.crashed else (self._seat(play, me), _pending(play, me))
             for me in world.seats
         ]
         under_way: dict[tuple[int, int], list[Payload]] = {}
@@ -100,7 +100,7 @@ class Scope:
 def build(play: Play) -> Sequence[Process[Any]]:
     """Build the processes of a play once more, as they are before their start."""
     header = play.header
-    entry = algorithm(header.algorithm)
+    entry = find(header.algorithm)
     return entry.build(entry.setup(header.size, header.variant or None, header.parameters))
 
 
@@ -108,7 +108,7 @@ def unexplored(play: Play) -> str | None:
     """Say why the explorer cannot have the processes of a play, if it cannot."""
     if is_timed(play):
         return TIMED
-    if algorithm(play.header.algorithm).reads_clock and play.header.clock == "time":
+    if find(play.header.algorithm).reads_clock and play.header.clock == "time":
         return "Clocks go on with every move here, so that no fates are shown: choose clock=none."
     return None
 
@@ -120,7 +120,7 @@ def is_timed(play: Play) -> bool:
 
 def limits(play: Play) -> str | None:
     """Say what is not judged in a play, if anything is not."""
-    return CLOCKED if algorithm(play.header.algorithm).reads_clock else None
+    return CLOCKED if find(play.header.algorithm).reads_clock else None
 
 
 def properties_of(play: Play) -> Sequence[Property]:
@@ -135,9 +135,9 @@ def usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
     return (AGREEMENT,) if all(isinstance(process, Election) for process in processes) else ()
 
 
-def _standing(play: Play, me: ProcessId) -> Standing:
+def _pending(play: Play, me: ProcessId) -> Pending:
     world = play.world
-    return Standing(tuple(sorted(world.timers[me])), tuple(sorted(world.watched[me])))
+    return Pending(tuple(sorted(world.timers[me])), tuple(sorted(world.watched[me])))
 
 
 def _is_inside(play: Play, me: ProcessId) -> bool:

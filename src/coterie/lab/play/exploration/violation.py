@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from coterie.lab.explore import check
 from coterie.lab.play.exploration.atlas import STATES_MAX, Searched
 from coterie.lab.play.exploration.scope import Scope, build
-from coterie.lab.play.runs.address import Refusal
 from coterie.lab.play.runs.fork import address_of
+from coterie.lab.play.runs.refusal import Refusal, Superseded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,41 +25,39 @@ class Found(NamedTuple):
     searched: Searched
 
 
-class Stopped(Exception):  # noqa: N818 - nothing went wrong
-    """The page does not want the answer any more."""
-
-
 def first_violation(
     play: Play, bound: Bound, seconds: float, cancelled: Callable[[], bool]
-) -> Found | None:
-    """Search the processes of a play from their start; None if the search was cancelled."""
+) -> Found:
+    """Search the processes of a play from their start; raise `Superseded` if that was cancelled."""
     scope = Scope(play, bound, whole=True)
 
     def progress(_: Progress) -> None:
         if cancelled():
-            raise Stopped
+            raise Superseded
 
-    try:
-        verdict = check(
-            build(play),
-            **bound.arguments(),
-            channel=play.channel,
-            properties=scope.properties,
-            max_states=STATES_MAX,
-            max_seconds=seconds,
-            header=play.header,
-            progress=progress,
-        )
-    except Stopped:
-        return None
-    return None if cancelled() else Found(_moves(verdict), _searched(verdict, scope))
+    verdict = check(
+        build(play),
+        **bound.arguments(),
+        channel=play.channel,
+        properties=scope.properties,
+        max_states=STATES_MAX,
+        max_seconds=seconds,
+        header=play.header,
+        progress=progress,
+    )
+    if cancelled():
+        raise Superseded
+    return Found(_moves(verdict), _searched(verdict, scope))
 
 
 def _moves(verdict: Verdict) -> list[str] | None:
     if verdict.counterexample is None:
         return None
-    address = address_of(verdict.counterexample)
-    return None if isinstance(address, Refusal) else _without_needless_drops(address.moves)
+    try:
+        address = address_of(verdict.counterexample)
+    except Refusal:
+        return None
+    return _without_needless_drops(address.moves)
 
 
 def _without_needless_drops(moves: list[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """A run as the text of an address: `#/run/maekawa%203/a1/d1.2@2`, and back.
 
 The first line of a scenario, then a short code for each move, then where the reader stands. An address
-holds moves and nothing else, so that opening one can do nothing but play. What is no address is
-answered with a refusal, never with an error.
+holds moves and nothing else, so that opening one can do nothing but play. Any other
+text is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import zlib
 from urllib.parse import quote, unquote
 
 import msgspec
+
+from coterie.lab.play.runs.refusal import Refusal
 
 MOVES_MAX = 2_000
 PLAIN_MAX = 2_000  # characters; longer ones are packed
@@ -29,7 +31,7 @@ CODES = {word: code for table in (CALLS, LETTERS, ONE, TWO) for code, word in ta
 PATTERN = re.compile(r"([a-z])(?:([0-9]{1,6})(?:\.([0-9]{1,6}))?)?(?:\.(\S(?:.*\S)?))?", re.ASCII)
 
 
-class Address(msgspec.Struct, frozen=True):
+class RunAddress(msgspec.Struct, frozen=True):
     """A run, and how many of its moves the reader has gone through; None: all."""
 
     first: str
@@ -37,15 +39,7 @@ class Address(msgspec.Struct, frozen=True):
     cursor: int | None = None
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Why something cannot be done, at which move, and what would be possible there."""
-
-    error: str
-    at: int | None = None
-    possible: list[str] = []
-
-
-def write_address(address: Address) -> str:
+def write_address(address: RunAddress) -> str:
     """Write the fragment of an address; a long one is packed."""
     codes = [quote(code_of(move), safe="(),=:*[]") for move in address.moves]
     cursor = "" if address.cursor is None else f"@{address.cursor}"
@@ -55,20 +49,17 @@ def write_address(address: Address) -> str:
     return "#/z/" + base64.urlsafe_b64encode(zlib.compress(body.encode())).decode().rstrip("=")
 
 
-def read_address(text: str) -> Address | Refusal:
-    """Read the fragment of an address, with or without its `#`."""
+def read_address(text: str) -> RunAddress:
+    """Read the fragment of an address, with or without its `#`; raise a `Refusal` if it is none."""
     match text.removeprefix("#").removeprefix("/").split("/", 1):
         case ["run", body] if len(body) <= TEXT_MAX:
             return _read_body(body)
         case ["z", packed] if len(packed) <= TEXT_MAX:
-            unpacked = _unpack(packed)
-            if unpacked is not None:
-                return _read_body(unpacked)
-            return Refusal("this address is damaged: what is packed in it cannot be read")
+            return _read_body(_unpack(packed))
         case ["run" | "z", _]:
-            return Refusal(f"this address is too long: more than {TEXT_MAX:,} characters")
+            raise Refusal(f"this address is too long: more than {TEXT_MAX:,} characters")
         case _:
-            return Refusal("an address such as #/run/maekawa%203/a1/d1.2@2 is expected")
+            raise Refusal("an address such as #/run/maekawa%203/a1/d1.2@2 is expected")
 
 
 def code_of(move: str) -> str:
@@ -116,29 +107,33 @@ def move_of(code: str) -> str | None:
     return move
 
 
-def _read_body(body: str) -> Address | Refusal:
+def _read_body(body: str) -> RunAddress:
     path, at, cursor = body.rpartition("@")
     path = path if at else body
     if at and not re.fullmatch(r"[0-9]{1,6}", cursor):
-        return Refusal(f"after the @ of an address comes a number, not {cursor[:20]!r}")
+        raise Refusal(f"after the @ of an address comes a number, not {cursor[:20]!r}")
     first, *codes = path.split("/")
     codes = [code for code in codes if code]
     if len(codes) > MOVES_MAX:
-        return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(codes):,}")
+        raise Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(codes):,}")
     moves = []
     for number, code in enumerate(map(unquote, codes)):
         move = move_of(code)
         if move is None:
-            return Refusal(f"no move is written {code[:40]!r}", number)
+            raise Refusal(f"no move is written {code[:40]!r}", number)
         moves.append(move)
-    return Address(unquote(first), moves, int(cursor) if at else None)
+    return RunAddress(unquote(first), moves, int(cursor) if at else None)
 
 
-def _unpack(packed: str) -> str | None:
+def _unpack(packed: str) -> str:
     try:
         data = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
         unpacker = zlib.decompressobj()
-        body = unpacker.decompress(data, TEXT_MAX)
-        return None if unpacker.unconsumed_tail or not unpacker.eof else body.decode()
+        body = unpacker.decompress(data, TEXT_MAX).decode()
     except (binascii.Error, zlib.error, ValueError):
-        return None
+        is_whole = False
+    else:
+        is_whole = unpacker.eof and not unpacker.unconsumed_tail
+    if not is_whole:
+        raise Refusal("this address is damaged: what is packed in it cannot be read")
+    return body

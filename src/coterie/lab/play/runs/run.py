@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coterie.errors import CoterieError, UsageError
-from coterie.lab.play.runs.address import MOVES_MAX, Refusal, code_of
+from coterie.lab.play.runs.address import MOVES_MAX, code_of
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.scenario.play import Play, read_first_line
 from coterie.process import ElectionUser, MutexUser, plain
 from coterie.trace import AnyRecord, Violated
@@ -55,13 +56,25 @@ class Step(msgspec.Struct, frozen=True):
     violation: Violation | None = None
 
 
+class RefusedMove(msgspec.Struct, frozen=True):
+    """Why a move cannot be made, its place among the moves, and the moves that are possible there."""
+
+    error: str
+    at: int
+    possible: list[str]
+
+    def as_refusal(self) -> Refusal:
+        """Return the error for a question that needs every move."""
+        return Refusal(self.error, self.at, self.possible)
+
+
 class Run(msgspec.Struct, frozen=True):
     """Steps, and the play in which they end, which is never moved again: fork it."""
 
     first: str
     steps: list[Step]
     play: Any  # a Play
-    refusal: Refusal | None = None  # of the move after the last step
+    refusal: RefusedMove | None = None  # of the move after the last step
 
     @property
     def moves(self) -> list[str]:
@@ -79,7 +92,8 @@ class Run(msgspec.Struct, frozen=True):
                     _step(play, steps, text)
             except CoterieError as error:
                 possible = [move.text for move in play.enabled()][:POSSIBLE_MAX]
-                return Run(self.first, steps, play, Refusal(str(error), len(steps) - 1, possible))
+                refused = RefusedMove(str(error), len(steps) - 1, possible)
+                return Run(self.first, steps, play, refused)
         return Run(self.first, steps, play)
 
     def play_at(self, cursor: int) -> Play:
@@ -105,12 +119,12 @@ class Run(msgspec.Struct, frozen=True):
         ]
 
 
-def begin_run(first: str) -> Run | Refusal:
-    """Start the processes of a first line."""
+def begin_run(first: str) -> Run:
+    """Start the processes of a first line; raise a `Refusal` if there are none of that name."""
     try:
         play = _begin(first)
     except CoterieError as error:
-        return Refusal(str(error))
+        raise Refusal(str(error)) from None
     states = [state_of(play.world, process) for process in play.world.seats]
     step = Step(0, "", "", "start", 0, 0, "", [*play.world.records], states, _violation(play))
     return Run(first, [step], play)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from coterie.lab.play.runs.address import Address, Refusal
+from coterie.lab.play.runs.address import RunAddress
+from coterie.lab.play.runs.refusal import Refusal
 
 
-def read_scenario(text: str) -> Address | Refusal:
+def read_scenario(text: str) -> RunAddress:
     """Read a transcript. `show` changes nothing and is no move: an exported violation ends with it."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
     if not lines:
-        return Refusal("it is empty: the first line of a scenario is an algorithm and a size")
-    return Address(lines[0], [line for line in lines[1:] if line != "show"])
+        raise Refusal("it is empty: the first line of a scenario is an algorithm and a size")
+    return RunAddress(lines[0], [line for line in lines[1:] if line != "show"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.diagram.lifelines import Condition, history
+from coterie.diagram.lifelines import LaneCondition, history
 from coterie.trace import (
     Called,
     Crashed,
@@ -101,7 +101,7 @@ def columns_of(trace: Trace, end: float | None = None) -> Columns:
         stays=Stays(
             process=[stay[0] for stay in stays],
             text=[
-                texts.place(stay[1].value if isinstance(stay[1], Condition) else stay[1])
+                texts.place(stay[1].value if isinstance(stay[1], LaneCondition) else stay[1])
                 for stay in stays
             ],
             begin=[_round(stay[2]) for stay in stays],

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.catalogue import Costs, algorithm
+from coterie.catalogue import Costs, find
 from coterie.coteries.coterie import shorter_lists
-from coterie.errors import CoterieError, UsageError
+from coterie.errors import UsageError
 from coterie.lab.play.exercises.quorums import LISTED_IDS_MAX
-from coterie.lab.play.runs.address import Refusal
 from coterie.lab.play.trials.trial import COSTS
 from coterie.lab.scenario.play import read_first_line
 from coterie.lab.simulate.compare import compare, compare_election
@@ -47,20 +46,17 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 @shorter_lists(LISTED_IDS_MAX)
-def measure(question: MeasureQuestion) -> Measured | Refusal:
+def measure(question: MeasureQuestion) -> Measured:
     """Run an algorithm as its costs are defined: without contention, with it, at a hand-over."""
-    try:
-        header, _ = read_first_line(question.first)
-        if header.size > PROCESSES_MAX:
-            raise UsageError(f"at most {PROCESSES_MAX} processes are measured here")
-        entry = algorithm(header.algorithm)
-        setup = entry.setup(header.size, header.variant or None, header.parameters)
-        variant = entry.variant(setup.variant)
-        if not variant.sound:
-            raise UsageError(f"{variant.name} is flawed: its costs are not measured")
-        compared = (compare if isinstance(entry.costs, Costs) else compare_election)(entry, setup)
-    except CoterieError as error:
-        return Refusal(str(error))
+    header, _ = read_first_line(question.first)
+    if header.size > PROCESSES_MAX:
+        raise UsageError(f"at most {PROCESSES_MAX} processes are measured here")
+    entry = find(header.algorithm)
+    setup = entry.setup(header.size, header.variant or None, header.parameters)
+    variant = entry.variant(setup.variant)
+    if not variant.sound:
+        raise UsageError(f"{variant.name} is flawed: its costs are not measured")
+    compared = (compare if isinstance(entry.costs, Costs) else compare_election)(entry, setup)
     names = entry.costs.__struct_fields__
     found: list[tuple[str, Measure | None]] = [(name, getattr(compared, name)) for name in names]
     return Measured(question.first, [_cost(name, cost) for name, cost in found if cost is not None])

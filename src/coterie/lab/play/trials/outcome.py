@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.diagram.lifelines import Condition, history
+from coterie.diagram.lifelines import LaneCondition, history
 from coterie.trace import Crashed, Dropped, Paused
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _ending(result: Result) -> str:
 def _waiting(trace: Trace, end: float) -> list[str]:
     """Name those that wait at the end, and those that are down."""
     stays = [stay for stay in history(trace, end).stays if stay.end == end]
-    kinds = {Condition.WAITING: "Still waiting", Condition.DOWN: "Down"}
+    kinds = {LaneCondition.WAITING: "Still waiting", LaneCondition.DOWN: "Down"}
     said = []
     for condition, words in kinds.items():
         found = [stay for stay in stays if stay.condition is condition]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.errors import CoterieError
-from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.play.runs.run import SIZE_MAX
 from coterie.lab.play.trials.columns import Columns, columns_of
 from coterie.lab.play.trials.trial import fork_trace
@@ -48,9 +48,10 @@ def show_recorded(trace: Trace) -> RecordedRun:
         notes.append(
             "Fresh processes that are given the same inputs do the same, record by record."
         )
-        whole = fork_trace(trace, len(trace.records))
-        if isinstance(whole, Refusal):
-            notes.append(f"Only its beginning can be played by hand: {whole.error}.")
+        try:
+            fork_trace(trace, len(trace.records))
+        except Refusal as error:
+            notes.append(f"Only its beginning can be played by hand: {error}.")
     else:
         notes.append(f"It can be looked at, not played: {refusal}.")
     title = header.title or f"{header.algorithm}, {header.size} processes"

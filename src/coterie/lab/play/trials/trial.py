@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.catalogue import Costs, algorithm
+from coterie.catalogue import Costs, find
 from coterie.coteries.coterie import shorter_lists
-from coterie.errors import CoterieError, UsageError
+from coterie.errors import UsageError
 from coterie.lab.play.exercises.quorums import LISTED_IDS_MAX
 from coterie.lab.play.recent import Recent
-from coterie.lab.play.runs.address import TEXT_MAX, Address, Refusal, write_address
+from coterie.lab.play.runs.address import TEXT_MAX, write_address
 from coterie.lab.play.runs.fork import address_of
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.play.runs.run import SIZE_MAX
 from coterie.lab.play.trials.columns import Columns, columns_of
 from coterie.lab.play.trials.outcome import explain_outcome
@@ -22,6 +23,7 @@ from coterie.lab.scenario.play import read_first_line
 from coterie.lab.simulate import (
     Network,
     Simulation,
+    Summary,
     Workload,
     make_workload,
     parse_fault,
@@ -31,7 +33,7 @@ from coterie.process import Channel
 
 if TYPE_CHECKING:
     from coterie.catalogue import Algorithm, Setup
-    from coterie.lab.simulate import Result, Summary
+    from coterie.lab.simulate import Result
     from coterie.trace import Header, Trace
 
 PROCESSES_MAX = 64
@@ -81,15 +83,6 @@ class Forked(msgspec.Struct, frozen=True):
     moves: int
 
 
-class Delay(msgspec.Struct, frozen=True):
-    """A time that was measured several times."""
-
-    count: int
-    min: float
-    mean: float
-    max: float
-
-
 class Figures(msgspec.Struct, frozen=True):
     """What a run cost, and how evenly it served; delays in units of virtual time."""
 
@@ -98,9 +91,9 @@ class Figures(msgspec.Struct, frozen=True):
     messages: int
     messages_by_kind: dict[str, int]
     messages_per_entry: float | None
-    client_delay: Delay | None
-    synchronisation_delay: Delay | None
-    waiting: Delay | None
+    client_delay: Summary | None
+    synchronisation_delay: Summary | None
+    waiting: Summary | None
     jain: float | None
     overtaken_max: int
     busiest: int
@@ -142,13 +135,10 @@ class Trials:
         self._traces: Recent[Trace] = Recent(KEPT_EVENTS)
 
     @shorter_lists(LISTED_IDS_MAX)
-    def run(self, question: TrialQuestion) -> TrialAnswer | Refusal:
+    def run(self, question: TrialQuestion) -> TrialAnswer:
         """Run once: to the end, to the first violation or to a limit."""
-        try:
-            entry, setup, header, channel = _read(question)
-            result = _simulate(question, entry, setup, header, channel)
-        except CoterieError as error:
-            return Refusal(str(error))
+        entry, setup, header, channel = _read(question)
+        result = _simulate(question, entry, setup, header, channel)
         trace = result.trace
         assert trace is not None, "a run with a header has a trace"
         self._keep(question, trace)
@@ -168,15 +158,12 @@ class Trials:
         )
 
     @shorter_lists(LISTED_IDS_MAX)
-    def fork(self, question: ForkQuestion) -> Forked | Refusal:
+    def fork(self, question: ForkQuestion) -> Forked:
         """Return the address of the run up to one of its records, to be played on by hand."""
         trial = question.trial
         trace = self._traces.get(msgspec.json.encode(trial))
         if trace is None:
-            try:
-                trace = _simulate(trial, *_read(trial)).trace
-            except CoterieError as error:
-                return Refusal(str(error))
+            trace = _simulate(trial, *_read(trial)).trace
             assert trace is not None, "a run with a header has a trace"
             self._keep(trial, trace)
         return fork_trace(trace, question.until)
@@ -185,14 +172,12 @@ class Trials:
         self._traces.put(msgspec.json.encode(question), trace, len(trace.records))
 
 
-def fork_trace(trace: Trace, until: int) -> Forked | Refusal:
+def fork_trace(trace: Trace, until: int) -> Forked:
     """Return the address that plays the first `until` records of a trace."""
     if trace.header.size > SIZE_MAX:
-        return Refusal(f"at most {SIZE_MAX} processes can be played by hand")
+        raise Refusal(f"at most {SIZE_MAX} processes can be played by hand")
     found = address_of(trace, max(0, until))
-    if isinstance(found, Refusal):
-        return found
-    return Forked(write_address(Address(found.first, found.moves, found.cursor)), len(found.moves))
+    return Forked(write_address(found), len(found.moves))
 
 
 def theory_of(entry: Algorithm, setup: Setup) -> list[Theory]:
@@ -216,7 +201,7 @@ def _read(question: TrialQuestion) -> tuple[Algorithm, Setup, Header, Channel | 
         raise UsageError(f"entries must be between 1 and {ENTRIES_MAX:,}, not {question.entries}")
     if len(question.faults) > FAULTS_MAX:
         raise UsageError(f"at most {FAULTS_MAX} faults, not {len(question.faults)}")
-    entry = algorithm(header.algorithm)
+    entry = find(header.algorithm)
     setup = entry.setup(header.size, header.variant or None, header.parameters)
     header = msgspec.structs.replace(header, variant=setup.variant, seed=question.seed)
     return entry, setup, header, channel
@@ -260,20 +245,14 @@ def _figures(result: Result) -> Figures:
         messages=result.messages,
         messages_by_kind=result.messages_by_kind,
         messages_per_entry=result.messages_per_entry,
-        client_delay=_delay(result.client_delay),
-        synchronisation_delay=_delay(result.synchronisation_delay),
-        waiting=_delay(result.waiting),
+        client_delay=result.client_delay,
+        synchronisation_delay=result.synchronisation_delay,
+        waiting=result.waiting,
         jain=result.fairness.jain,
         overtaken_max=result.fairness.overtaken_max,
         busiest=result.load.busiest,
         busiest_messages=result.load.max,
     )
-
-
-def _delay(summary: Summary | None) -> Delay | None:
-    if summary is None:
-        return None
-    return Delay(summary.count, summary.min, summary.mean, summary.max)
 
 
 def _command(question: TrialQuestion, header: Header, channel: Channel | None) -> str:
@@ -285,9 +264,7 @@ def _command(question: TrialQuestion, header: Header, channel: Channel | None) -
     if channel is not None:
         words.append("--fifo" if channel is Channel.FIFO else "--unordered")
     unused = {"rate"} if question.workload not in ("poisson", "hot-spot") else set()
-    if not isinstance(
-        algorithm(header.algorithm).costs, Costs
-    ):  # an election has no users that ask
+    if not isinstance(find(header.algorithm).costs, Costs):  # an election has no users that ask
         unused = {"workload", "entries", "rate", "hold"}
     usual = {"workload": "closed", "entries": 10, "rate": 0.1, "latency": "1"}
     usual |= {"loss": 0.0, "duplication": 0.0, "seed": 0}

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.coteries.coterie import shorter_lists
-from coterie.errors import CoterieError
 from coterie.lab.explore import check, check_timed, needs_clock, refuse_with_clock
 from coterie.lab.play.exercises.quorums import LISTED_IDS_MAX
 from coterie.lab.play.exploration.bound import Bound
-from coterie.lab.play.runs.address import Address, Refusal, write_address
+from coterie.lab.play.runs.address import write_address
 from coterie.lab.play.runs.fork import address_of
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.play.trials.columns import Columns, columns_of
 from coterie.lab.scenario import from_trace
 from coterie.lab.scenario.play import read_first_line
@@ -69,21 +69,14 @@ SHOWN = (*CheckAnswer.__struct_fields__, "collision_probability")
 
 
 @shorter_lists(LISTED_IDS_MAX)
-def run_check(
-    question: CheckQuestion, progress: Callable[[Progress], None]
-) -> CheckAnswer | Refusal:
+def run_check(question: CheckQuestion, progress: Callable[[Progress], None]) -> CheckAnswer:
     """Search; `progress` is called about twice a second, and ends the search if it raises."""
-    fault = question.bound.fault()
-    if fault is not None:
-        return Refusal(fault)
-    try:
-        header, channel = read_first_line(question.first)
-        entry = algorithm(header.algorithm)
-        setup = entry.setup(header.size, header.variant or None, header.parameters)
-        header = msgspec.structs.replace(header, variant=setup.variant)
-        verdict = _search(entry.build(setup), question.bound, channel, header, progress)
-    except CoterieError as error:
-        return Refusal(str(error))
+    question.bound.check()
+    header, channel = read_first_line(question.first)
+    entry = find(header.algorithm)
+    setup = entry.setup(header.size, header.variant or None, header.parameters)
+    header = msgspec.structs.replace(header, variant=setup.variant)
+    verdict = _search(entry.build(setup), question.bound, channel, header, progress)
     found = verdict.counterexample
     return CheckAnswer(
         verdict=verdict.verdict,
@@ -148,12 +141,12 @@ def _plain(told: Any) -> str:
 
 
 def _counterexample(trace: Trace, depth: int) -> Counterexample:
-    address = address_of(trace)
-    scenario = from_trace(trace)
-    if isinstance(address, Refusal):
-        return Counterexample(depth, scenario, columns_of(trace), None, address.error)
-    written = write_address(Address(address.first, address.moves, address.cursor))
-    return Counterexample(depth, scenario, columns_of(trace), written)
+    address, refusal = None, ""
+    try:
+        address = write_address(address_of(trace))
+    except Refusal as error:
+        refusal = str(error)
+    return Counterexample(depth, from_trace(trace), columns_of(trace), address, refusal)
 
 
 def _command(question: CheckQuestion, header: Header, channel: Channel | None) -> str:

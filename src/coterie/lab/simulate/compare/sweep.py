@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from coterie.catalogue import ElectionCosts, find
-from coterie.lab.simulate.compare import (
-    Comparison,
-    ElectionComparison,
-    LoadComparison,
+from coterie.catalogue import ElectionCosts, find, load
+from coterie.lab.simulate.compare.comparison import Comparison, ElectionComparison, LoadComparison
+from coterie.lab.simulate.compare.measure import (
     compare_election,
     seeds_needed,
     sum_up,
@@ -52,7 +50,8 @@ class Contender:
 
     def find(self) -> tuple[Algorithm, Setup]:
         """Look the algorithm up and check the choices."""
-        entry = find(self.algorithm, self.source)
+        source = self.source
+        entry = find(self.algorithm) if source is None else load(self.algorithm, source)
         return entry, entry.setup(self.size, self.variant, self.parameters)
 
     def seeds(self, asked: int) -> int:

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from coterie.algorithms.mutex.quorum.leased.changer import Goal
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
-    from coterie.cluster.change.survey import SpareState, Standing
+    from coterie.cluster.change.survey import KnownConfiguration, SpareState
     from coterie.cluster.client.access import Visit
 
-    MakeGoal: TypeAlias = Callable[[Standing], Awaitable[Goal]]
+    MakeGoal: TypeAlias = Callable[[KnownConfiguration], Awaitable[Goal]]
 
 VOTERS_MIN, VOTERS_MAX = 3, 5  # so that one disk may be lost
 LEASE_SHARES = (0.6, 1.0, 1.5)
@@ -64,11 +64,11 @@ class Administrator:
         self._lease = lease
         self._visit = visit
 
-    async def look(self) -> Standing:
+    async def look(self) -> KnownConfiguration:
         """Look at the cluster, as `coterie cluster status` does."""
         return await look(self._visit)
 
-    async def wish(self, standing: Standing) -> Wish | None:
+    async def wish(self, standing: KnownConfiguration) -> Wish | None:
         """Choose what to do about a cluster; None: nothing can be done now."""
         present = standing.configuration
         if present.number == 0:
@@ -106,7 +106,7 @@ class Administrator:
         return Wish(wish, makers[wish]())
 
     async def carry_out(
-        self, wish: Wish, standing: Standing, hearers: Hearers
+        self, wish: Wish, standing: KnownConfiguration, hearers: Hearers
     ) -> Configuration | None:
         """Do what is wished, as the command does; None: the result would endure no lost disk."""
         if wish.lost:
@@ -120,7 +120,7 @@ class Administrator:
         return await _run(standing, goal, hearers)
 
     async def _replace_disk(
-        self, name: str, standing: Standing, hearers: Hearers
+        self, name: str, standing: KnownConfiguration, hearers: Hearers
     ) -> Configuration | None:
         replacement = await replace_disk(standing, name)
         part = replacement.first.goal.part
@@ -132,7 +132,7 @@ class Administrator:
         return await _run(after, plan.add(between, [replacement.newcomer]), hearers)
 
 
-async def _run(standing: Standing, goal: Goal, hearers: Hearers) -> Configuration:
+async def _run(standing: KnownConfiguration, goal: Goal, hearers: Hearers) -> Configuration:
     hearers.begins(goal)
     return await Change(standing.membership, standing.security, goal, hearers.stepped).run()
 
@@ -140,34 +140,34 @@ async def _run(standing: Standing, goal: Goal, hearers: Hearers) -> Configuratio
 # Goals, as the commands make them
 
 
-async def _finish(standing: Standing) -> Goal:
+async def _finish(standing: KnownConfiguration) -> Goal:
     return plan.finish(standing.configuration)
 
 
-async def _abort(standing: Standing) -> Goal:
+async def _abort(standing: KnownConfiguration) -> Goal:
     return plan.abort(standing.configuration)
 
 
 def _setting(values: dict[str, str]) -> MakeGoal:
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return goal_to_set(standing, values)
 
     return goal
 
 
-async def _add(newcomers: Sequence[Newcomer], standing: Standing) -> Goal:
+async def _add(newcomers: Sequence[Newcomer], standing: KnownConfiguration) -> Goal:
     return await goal_to_add(standing, newcomers)
 
 
-async def _remove(names: Sequence[str], standing: Standing) -> Goal:
+async def _remove(names: Sequence[str], standing: KnownConfiguration) -> Goal:
     return plan.remove(standing.configuration, names)
 
 
-async def _replace(name: str, newcomer: Newcomer, standing: Standing) -> Goal:
+async def _replace(name: str, newcomer: Newcomer, standing: KnownConfiguration) -> Goal:
     return await goal_to_replace(standing, name, newcomer)
 
 
-async def _replace_all(newcomers: Sequence[Newcomer], standing: Standing) -> Goal:
+async def _replace_all(newcomers: Sequence[Newcomer], standing: KnownConfiguration) -> Goal:
     """Put all voters in the place of others at once: no command does it, and the protocol allows it."""
     present = standing.configuration
     identified = [await identify(each, standing) for each in newcomers]

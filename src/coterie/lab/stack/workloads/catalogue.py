@@ -24,8 +24,8 @@ from coterie.lab.stack.workloads.locks import (
     Circles,
     Elections,
     ExclusiveLocks,
+    FirstComeFirstServed,
     LeasedLocks,
-    Line,
     Semaphores,
     SeveralLocks,
     SharedLocks,
@@ -56,8 +56,8 @@ WORKLOADS: dict[str, type[Workload]] = {
     "diskless": Diskless,
     "pauses": Pauses,
     "resets": Resets,
-    "line": Line,
-    "shared-line": Line,  # with some that share
+    "line": FirstComeFirstServed,
+    "shared-line": FirstComeFirstServed,  # with some that share
     "circles": Circles,
     "far-circles": Circles,  # with nodes far away
     "classic": ClassicLocks,

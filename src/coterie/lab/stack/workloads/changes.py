@@ -13,19 +13,19 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from coterie.cluster.change.spare import Place, spare_config
-from coterie.cluster.membership.membership import Address
+from coterie.cluster.change.spare import Location, spare_config
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
-from coterie.errors import ChangeConflict, ConfigError, CoterieError, Unavailable, UsageError
-from coterie.lab.stack import faults
-from coterie.lab.stack.monitors import ConfigurationMonitor
-from coterie.lab.stack.plan import Fault
+from coterie.cluster.wire.address import Address
+from coterie.errors import ChangeConflict, ConfigError, CoterieError, UsageError
+from coterie.lab.stack.scene import faults
+from coterie.lab.stack.scene.monitors import ConfigurationMonitor
+from coterie.lab.stack.scene.plan import Fault
 from coterie.lab.stack.workloads.administrator import LEASE_SHARES, Administrator, Hearers
 from coterie.lab.stack.workloads.locks import LeasedLocks
 from coterie.lab.stack.workloads.workload import PORT
 from coterie.lab.stack.world import ViolationError
-from coterie.locks.connection import connect
+from coterie.locks import connect
 
 if TYPE_CHECKING:
     from random import Random
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.changer import Goal
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.client.access import Visit
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Acquirable, Coordinator
 
@@ -96,16 +96,16 @@ class Changes(LeasedLocks):
     async def node(self, process: Process) -> None:
         """Vote, as a node of the file or as one that has joined later."""
         over = self.scene.end_of(process)
-        failures: list[Unavailable] = []
+        failures: list[CoterieError] = []
 
-        def fail(failure: Unavailable) -> None:
+        def fail(failure: CoterieError) -> None:
             failures.append(failure)
             over.set()
 
         config = self.parsed
         if process.name in self._installed:
             data = process.machine.disk.folder / "data"
-            place = Place(process.name, Address(process.name, PORT), data)
+            place = Location(process.name, Address(process.name, PORT), data)
             config = await spare_config(place, self._visit())
         new = process.life == 1
         node = Node(config, process.name, new_cluster=new, on_failure=fail)

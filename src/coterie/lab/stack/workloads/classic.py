@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.join import join
 from coterie.errors import Unavailable
-from coterie.lab.stack import faults
+from coterie.lab.stack.scene import faults
 from coterie.lab.stack.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Coordinator
 
@@ -49,7 +49,7 @@ class ClassicLocks(Workload):
 
     def _requesters(self) -> list[str]:
         name, _, variant = self.plan.details.partition("/")
-        entry = algorithm(name)
+        entry = find(name)
         setup = entry.setup(self.plan.nodes, variant or None, {})
         return [self.nodes[number - 1] for number in entry.requesters(setup)]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.join import join
 from coterie.errors import Unavailable
-from coterie.lab.stack.faults import ALL
+from coterie.lab.stack.scene.faults import ALL
 from coterie.lab.stack.workloads.workload import Workload
 from coterie.lab.stack.world import ViolationError
+from coterie.locks import ElectionCoordinator
 
 if TYPE_CHECKING:
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
-    from coterie.locks import Coordinator
 
 ENDS = (  # of processes and machines, and delays that no node takes for an end
     "kill",
@@ -108,6 +108,7 @@ class Leaders(Workload):
         """Take part; follow the leaders in several tasks, and ask for the last one when all is calm."""
         over = self.scene.end_of(process)
         async with join(self.parsed, node=process.name) as coordinator:
+            assert isinstance(coordinator, ElectionCoordinator)
             tasks = [
                 asyncio.ensure_future(self._follow(process, coordinator, number))
                 for number in range(3)
@@ -123,7 +124,9 @@ class Leaders(Workload):
         if not self.scene.is_closing:
             raise Unavailable("it was ended in good order")
 
-    async def _follow(self, process: Process, coordinator: Coordinator, number: int) -> None:
+    async def _follow(
+        self, process: Process, coordinator: ElectionCoordinator, number: int
+    ) -> None:
         """Hear of all leaders, from some time on."""
         random = self.scene.random(process, number)
         await asyncio.sleep(number * random.random() * self.plan.duration)
@@ -133,7 +136,7 @@ class Leaders(Workload):
             if number:  # a reader that is slow misses nothing either
                 await asyncio.sleep(number * random.random() * self.plan.lease)
 
-    async def _ask(self, process: Process, coordinator: Coordinator) -> None:
+    async def _ask(self, process: Process, coordinator: ElectionCoordinator) -> None:
         """Ask for the leader again and again, and at the end."""
         random = self.scene.random(process, "ask")
         while self.world.now < self.stop_at:

@@ -7,18 +7,18 @@ import contextlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.node import Node
-from coterie.errors import AcquireTimeout, DeadlockDetected, LockLost, Unavailable
-from coterie.lab.stack import faults
-from coterie.lab.stack.monitors import OrderMonitor
+from coterie.errors import AcquireTimeout, CoterieError, DeadlockDetected, LockLost, Unavailable
+from coterie.lab.stack.scene import faults
+from coterie.lab.stack.scene.monitors import OrderMonitor
 from coterie.lab.stack.workloads.workload import END_SECONDS, PORT, Workload
 from coterie.lab.stack.world import ViolationError
-from coterie.locks.connection import connect
+from coterie.locks import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Acquirable, Coordinator
 
@@ -47,9 +47,9 @@ class LeasedLocks(Workload):
     async def node(self, process: Process) -> None:
         """Vote, as `coterie serve` does."""
         over = self.scene.end_of(process)
-        failures: list[Unavailable] = []
+        failures: list[CoterieError] = []
 
-        def fail(failure: Unavailable) -> None:
+        def fail(failure: CoterieError) -> None:
             failures.append(failure)
             over.set()
 
@@ -120,7 +120,7 @@ class LeasedLocks(Workload):
             "shared": lambda: coordinator.lock(name, shared=True),
             "try": lambda: coordinator.lock(name, timeout=0),
             "timeout": lambda: coordinator.lock(name, timeout=patience),
-            "short": lambda: coordinator.lock(name, ttl=self._lease_of(use)),
+            "short": lambda: coordinator.lock(name, lease=self._lease_of(use)),
             "all": lambda: coordinator.lock_all(*both),
             "semaphore": lambda: coordinator.semaphore("s", 2),
             "leader": lambda: coordinator.elect("leader"),
@@ -186,7 +186,7 @@ class SeveralLocks(LeasedLocks):
     uses = ("all", "all", "exclusive")
 
 
-class Line(LeasedLocks):
+class FirstComeFirstServed(LeasedLocks):
     """Idle programs that ask for one lock, one after the other: first come, first served.
 
     In `shared-line` half of them share, and overtake none that asked before to be alone.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.store import join_store
 from coterie.errors import Conflict, OutcomeUnknown, Unavailable
-from coterie.lab.stack import faults
-from coterie.lab.stack.monitors import HistoryMonitor
+from coterie.lab.stack.scene import faults
+from coterie.lab.stack.scene.monitors import HistoryMonitor
 from coterie.lab.stack.workloads.workload import Workload
 from coterie.lab.stack.world import ViolationError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from coterie.cluster.store import ClusterStore
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.transactions import Transaction
 

@@ -8,15 +8,15 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.membership.config import convert
-from coterie.lab.stack import faults
+from coterie.lab.stack.scene import faults
 from coterie.lab.stack.world import ViolationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from coterie.cluster.membership.config import Config
-    from coterie.lab.stack.plan import Plan
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.plan import RunPlan
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Holding
 
@@ -41,7 +41,7 @@ class Workload(ABC):
         """Prepare for one run."""
         self.scene = scene
         self.world = scene.world
-        self.plan: Plan = scene.plan
+        self.plan: RunPlan = scene.plan
         self.nodes = node_names(scene.plan)
         self.programs = program_names(scene.plan)
         self.config = self._config()
@@ -128,11 +128,11 @@ class Workload(ABC):
         """Judge what is left when all programs have ended."""
 
 
-def node_names(plan: Plan) -> list[str]:
+def node_names(plan: RunPlan) -> list[str]:
     """Name the nodes of a plan."""
     return [f"n{number}" for number in range(1, plan.nodes + 1)]
 
 
-def program_names(plan: Plan) -> list[str]:
+def program_names(plan: RunPlan) -> list[str]:
     """Name the programs of a plan that are no nodes."""
     return [f"p{number}" for number in range(1, plan.programs + 1)]

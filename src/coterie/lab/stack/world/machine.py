@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
-    from coterie.lab.stack.world import World
     from coterie.lab.stack.world.network import Listener, Socket
+    from coterie.lab.stack.world.world import World
 
 READING_SECONDS = 0.5e-6  # that it takes to read a clock: without it a loop over a clock never ends
 YEAR_2026 = 1_767_225_600.0

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from coterie.lab.stack.world import World
     from coterie.lab.stack.world.machine import Machine, Process
+    from coterie.lab.stack.world.world import World
 
 WINDOW_BYTES = 256 * 1024  # that one pipe takes before they are read
 LOCAL_SECONDS = 30e-6  # between two processes of one machine

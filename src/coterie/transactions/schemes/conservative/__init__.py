@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.transactions.catalogue import Scheme, Variant
+from coterie.transactions.catalogue import Scheme, SchemeVariant
 from coterie.transactions.schemes.conservative.rules import FOREVER, Conservative
 
 SCHEME = Scheme(
@@ -10,12 +10,12 @@ SCHEME = Scheme(
     title="wait until nothing older can come",
     source="Bernstein, Shipman and Rothnie, 1980",
     variants=(
-        Variant(
+        SchemeVariant(
             "classes",
             "only those wait for each other whose declarations meet",
             lambda site, sites: Conservative(sites=sites),
         ),
-        Variant(
+        SchemeVariant(
             "unanalysed",
             "every transaction waits for all older ones",
             lambda site, sites: Conservative(sites=sites, analysed=False),

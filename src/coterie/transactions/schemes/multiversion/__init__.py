@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.transactions.catalogue import Scheme, Variant
+from coterie.transactions.catalogue import Scheme, SchemeVariant
 from coterie.transactions.schemes.multiversion.rules import Multiversion
 from coterie.transactions.schemes.scheduler import BEGINNING
 
@@ -24,8 +24,10 @@ SCHEME = Scheme(
     title="readers see the past as it was at their stamp",
     source="D. P. Reed, 1978",
     variants=(
-        Variant("unlimited", "keeps every version that a transaction may still see", _unlimited),
-        Variant(
+        SchemeVariant(
+            "unlimited", "keeps every version that a transaction may still see", _unlimited
+        ),
+        SchemeVariant(
             "limited",
             f"keeps at most {VERSIONS_MAX} versions of a key and refuses reads of older ones",
             _limited,

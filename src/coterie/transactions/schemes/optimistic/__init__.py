@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.transactions.catalogue import Scheme, Variant
+from coterie.transactions.catalogue import Scheme, SchemeVariant
 from coterie.transactions.schemes.optimistic.validation import Optimistic
 
 SCHEME = Scheme(
@@ -10,12 +10,12 @@ SCHEME = Scheme(
     title="read freely, validate before writing",
     source="Kung and Robinson, 1981",
     variants=(
-        Variant(
+        SchemeVariant(
             "parallel",
             "write phases overlap if they have nothing in common",
             lambda site, sites: Optimistic(site=site, sites=sites),
         ),
-        Variant(
+        SchemeVariant(
             "serial",
             "one write phase at a time; the others wait for it",
             lambda site, sites: Optimistic(site=site, sites=sites, serial=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.transactions.catalogue import Scheme, Variant
+from coterie.transactions.catalogue import Scheme, SchemeVariant
 from coterie.transactions.schemes.timestamp_ordering.rules import TimestampOrdering
 
 __all__ = ["SCHEME", "TimestampOrdering"]
@@ -11,7 +11,7 @@ SCHEME = Scheme(
     name="timestamp-ordering",
     title="a transaction that comes too late for its stamp is refused",
     source="P. A. Bernstein and N. Goodman, 1981",
-    variants=(Variant("basic", "with pre-writes", lambda site, sites: TimestampOrdering()),),
+    variants=(SchemeVariant("basic", "with pre-writes", lambda site, sites: TimestampOrdering()),),
     refuses="a later transaction has read or written the key",
     waits="an earlier transaction that writes what is to be read, or has failed often",
     order="by stamp",

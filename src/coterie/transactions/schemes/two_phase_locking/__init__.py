@@ -1,6 +1,6 @@
 """Strict two-phase locking, with three ways out of deadlock."""
 
-from coterie.transactions.catalogue import Scheme, Variant
+from coterie.transactions.catalogue import Scheme, SchemeVariant
 from coterie.transactions.schemes.two_phase_locking.deadlocks import (
     Detection,
     WaitDie,
@@ -38,17 +38,17 @@ SCHEME = Scheme(
         " predicate locks in a database system. Communications of the ACM 19(11), 1976."
     ),
     variants=(
-        Variant(
+        SchemeVariant(
             "detection",
             "wait; the youngest of a deadlock gives way",
             lambda site, sites: Detection(site=site),
         ),
-        Variant(
+        SchemeVariant(
             "wait-die",
             "the older waits, the younger gives way",
             lambda site, sites: WaitDie(site=site),
         ),
-        Variant(
+        SchemeVariant(
             "wound-wait",
             "the older pushes the younger out of its way, the younger waits",
             lambda site, sites: WoundWait(site=site),

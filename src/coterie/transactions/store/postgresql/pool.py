@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode
 
 import asyncpg
 
 from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.locks.url import split_server_url
 from coterie.system.postgresql import FAILURES, POOLER_ERRORS, Servers, close, meaning
 from coterie.transactions.store.postgresql import statements
 
@@ -40,20 +41,22 @@ class Address:
 
     def __init__(self, url: str) -> None:
         """Take a URL apart; what it does not say is taken from the environment."""
-        parts = urlsplit(url)
-        self._shown = f"{parts.netloc.rpartition('@')[2] or 'the default server'}{parts.path}"
+        parts = split_server_url(url)
+        user, _, places = parts.netloc.rpartition("@")
+        self._shown = f"{places or 'the default server'}{parts.path}"
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
         given = parameters.pop("connections", str(CONNECTIONS))
         if not given.isdecimal() or int(given) < 1:
             raise UsageError(f"{self}: connections must be at least 1, got {given!r}")
         self.connections = int(given)
         rest = {name: value for name, value in parameters.items() if name not in OF_LOCKS}
-        user, at, places = parts.netloc.rpartition("@")
-        each = [
-            parts._replace(netloc=f"{user}{at}{place}", query=urlencode(rest))
-            for place in places.split(",")
-        ]
-        self._servers = Servers([source.geturl() for source in each])
+        each = [parts._replace(netloc=place, query=urlencode(rest)) for place in places.split(",")]
+        name, _, password = user.partition(":")
+        self._servers = Servers(
+            [source.geturl() for source in each],
+            user=unquote(name) or None,
+            password=unquote(password) or None,
+        )
 
     def __str__(self) -> str:
         """Name the server for people, without a password."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coterie.process import ProcessId
 
 
-class Membership(msgspec.Struct, frozen=True):
+class MemberVersions(msgspec.Struct, frozen=True):
     """What one process knows of all processes."""
 
     settings: Settings

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import field
 
-from coterie.algorithms.mutex.quorum.fault_tolerant.membership import Membership, news
+from coterie.algorithms.mutex.quorum.fault_tolerant.membership import MemberVersions, news
 from coterie.algorithms.mutex.quorum.fault_tolerant.messages import (
     Allright,
     Down,
@@ -81,9 +81,9 @@ class FaultTolerant(Maekawa, kw_only=True):
         self.versions = self.versions or [0] * len(self.settings.members)
 
     @property
-    def membership(self) -> Membership:
+    def membership(self) -> MemberVersions:
         """Who is down, and which quorums follow, as far as this process knows."""
-        return Membership(self.settings, self.versions)
+        return MemberVersions(self.settings, self.versions)
 
     def coterie(self) -> Coterie:
         """Return the coterie in which others stand in for those that are down."""

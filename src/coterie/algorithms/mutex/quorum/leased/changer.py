@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 CHANGER = "changer"  # its one timer
 POLLS_PER_HEARTBEAT = 10
+POLL_SECONDS_MAX = 0.5  # a lease of an hour is no reason to wait minutes for an answer
 FRESH_POLLS = 4  # for so long an answer shows that its voter is there
 PATIENCE_HEARTBEATS = 2  # for participants to move by themselves
 PAUSES = 8  # of different lengths, after another changer has come first
@@ -187,7 +188,7 @@ class Changer(msgspec.Struct, array_like=True):
         out.set_timer(CHANGER, self._pause())
 
     def _pause(self) -> float:
-        return self.configuration.settings.heartbeat / POLLS_PER_HEARTBEAT
+        return min(self.configuration.settings.heartbeat / POLLS_PER_HEARTBEAT, POLL_SECONDS_MAX)
 
     def _send_attempt(self, attempt: Attempt, out: Outbox[Frame]) -> None:
         deciders = self.configuration.deciders.members
@@ -214,6 +215,8 @@ class Changer(msgspec.Struct, array_like=True):
     def _learn(self, theirs: Configuration, out: Outbox[Frame]) -> None:
         """Take over a newer configuration, or what is noted in the same one."""
         mine = self.configuration
+        if mine.is_foreign(theirs):
+            return
         if theirs.number > mine.number:
             self._take_over(theirs, out)
         elif theirs.number == mine.number and mine.is_same(theirs):
@@ -358,7 +361,10 @@ class Changer(msgspec.Struct, array_like=True):
         rule = Rule(mine.number + 1, parts)
         last_seat = max(mine.last_seat, *mine.seats)
         still_open = (*mine.open, mine.rule)
-        return Configuration(rule, members, mine.floor, still_open, protocol, self.name, last_seat)
+        identity = mine.cluster_identity or self.name
+        return Configuration(
+            rule, members, mine.floor, still_open, protocol, self.name, last_seat, identity
+        )
 
     # The decision
 

@@ -109,6 +109,9 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
     # No earlier configuration had a seat above it. A seat is never given a second time: a participant
     # that was away would take votes of the voter that had it for votes of the one that has it now.
     last_seat: Count = 0
+    # Of the cluster: the name of the changer that formed it, which no other changer has. It tells two
+    # installations apart whose clusters have the same name. Empty: the file, which forms nothing.
+    cluster_identity: Text = ""
 
     def __str__(self) -> str:
         """Write the number and the voters: 3: 1,2,4; while joint, those of both parts."""
@@ -164,11 +167,22 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
 
     def is_same(self, other: Configuration) -> bool:
         """Return whether both are the same decision, whatever was noted since."""
-        return (self.rule, self.members, self.protocol) == (
+        return (self.rule, self.members, self.protocol, self.cluster_identity) == (
             other.rule,
             other.members,
             other.protocol,
+            other.cluster_identity,
         )
+
+    def is_foreign(self, other: Configuration) -> bool:
+        """Return whether another configuration belongs to another installation than this one.
+
+        Numbers of two installations have nothing to do with each other, so the higher one is not newer.
+        Number 0 is the file, which tells nothing of installations and decides nothing.
+        """
+        if not self.cluster_identity or other.number == 0:
+            return False
+        return other.cluster_identity != self.cluster_identity
 
     def noted(self, other: Configuration) -> Configuration:
         """Return the same decision with all that either knows of earlier numbers.

@@ -123,7 +123,7 @@ class Participant(msgspec.Struct, array_like=True):
     sound_until: float = math.inf  # up to then no hold can have lapsed since it was last looked at
     unwinds_at: float = math.inf  # when votes of a lost hold are to be given back at the latest
     armed: float = math.inf  # when the timer rings
-    standing: list[int] = []  # of the voters, when the locks were last looked at
+    trust: list[int] = []  # of the voters, when the locks were last looked at
 
     def start(self, name: str, out: Outbox[Frame]) -> None:
         """Begin under a name that no other start of any process has had."""
@@ -805,7 +805,7 @@ class Participant(msgspec.Struct, array_like=True):
             bid.cut(out.now + self.settings.lease)
         until = [self._valid_until(bid) for _, bid in self._holds()]
         self.sound_until = min(until, default=math.inf)
-        self.standing = []  # all locks are looked at again, by the new rule
+        self.trust = []  # all locks are looked at again, by the new rule
         for voter in self.sessions.voters:
             self.sessions.send_again(voter, out)
         out.tell(Moved(following))
@@ -830,10 +830,10 @@ class Participant(msgspec.Struct, array_like=True):
 
     def _check_voters(self, out: Outbox[Frame]) -> None:
         """8.4, 10: if voters stand otherwise than before, requests may have to go elsewhere."""
-        standing = self.sessions.standing(out.now)
-        if standing == self.standing:
+        trust = self.sessions.trust(out.now)
+        if trust == self.trust:
             return
-        self.standing = standing
+        self.trust = trust
         for lock, bid in sorted(self.bids.items()):
             if bid.state is State.WAIT:
                 self._reconsider(lock, out)

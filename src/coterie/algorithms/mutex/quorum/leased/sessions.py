@@ -56,7 +56,7 @@ class Parcel(msgspec.Struct, array_like=True, gc=False):
     sent: float  # when they were last sent; never, if the session was silent
 
 
-class Standing(enum.IntEnum):
+class VoterTrust(enum.IntEnum):
     """How far a voter is to be counted on."""
 
     TRUSTED = 0
@@ -97,13 +97,13 @@ class Uplink(msgspec.Struct, array_like=True):
         resumed = self.resumed + (settings.lease if self.nonce is None else settings.hedge)
         return max(self.lease, resumed)
 
-    def standing(self, now: float, hedge: float) -> Standing:
+    def trust(self, now: float, hedge: float) -> VoterTrust:
         """Return how far the voter is to be counted on."""
         if self.silent:
-            return Standing.SILENT
+            return VoterTrust.SILENT
         if self.grace:
-            return Standing.DOUBTFUL
-        return Standing.DOUBTFUL if self.waits_since() + hedge <= now else Standing.TRUSTED
+            return VoterTrust.DOUBTFUL
+        return VoterTrust.DOUBTFUL if self.waits_since() + hedge <= now else VoterTrust.TRUSTED
 
     def waits_since(self) -> float:
         """Return the time since when an answer is due."""
@@ -265,17 +265,17 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def suspects(self, now: float) -> list[ProcessId]:
         """List the voters that are not to be counted on."""
-        standing = self.standing(now)
-        return [voter for voter, each in zip(self.voters, standing, strict=True) if each]
+        trust = self.trust(now)
+        return [voter for voter, each in zip(self.voters, trust, strict=True) if each]
 
-    def standing(self, now: float) -> list[int]:
+    def trust(self, now: float) -> list[int]:
         """Return for each voter how far it is to be counted on."""
         hedge = self.settings.hedge
         # The first condition is a short look that mostly suffices: this is asked in every step.
         return [
-            Standing.TRUSTED
+            VoterTrust.TRUSTED
             if uplink.heard + hedge > now and not uplink.silent and not uplink.grace
-            else uplink.standing(now, hedge)
+            else uplink.trust(now, hedge)
             for uplink in self.uplinks
         ]
 
@@ -469,7 +469,7 @@ class Sessions(msgspec.Struct, array_like=True):
 # The voter's end
 
 
-class Letter(msgspec.Struct, array_like=True, gc=False):
+class UnackedFrame(msgspec.Struct, array_like=True, gc=False):
     """Lock messages under one sequence number, kept until they are acknowledged."""
 
     seq: int
@@ -482,9 +482,9 @@ class Downlink(msgspec.Struct, array_like=True):
 
     session: SessionName
     peer: ProcessId  # where its frames come from
-    posted: int = 0  # sequence number of the last letter
+    posted: int = 0  # sequence number of the last frame
     delivered: int = 0  # sequence number of the last data taken
-    unacked: list[Letter] = field(default_factory=list)
+    unacked: list[UnackedFrame] = field(default_factory=list)
     pending: list[DownBody] = field(default_factory=list)  # of the present step
     locks: set[str] = field(default_factory=set)  # that it owns or waits for
     heard: float = NEVER  # when the last frame was processed
@@ -511,7 +511,7 @@ class Downlink(msgspec.Struct, array_like=True):
         if frame.number > self.number:
             self.number = frame.number
         if self.unacked:
-            self.unacked = [letter for letter in self.unacked if letter.seq > frame.ack]
+            self.unacked = [kept for kept in self.unacked if kept.seq > frame.ack]
 
     def takes(self, seq: int) -> bool:
         """Return whether this number is the next one, and count it if so."""
@@ -524,10 +524,10 @@ class Downlink(msgspec.Struct, array_like=True):
         """Return whether something sent before that time is still not acknowledged."""
         return bool(self.unacked) and self.unacked[0].sent <= time
 
-    def pack(self, now: float) -> Letter:
+    def pack(self, now: float) -> UnackedFrame:
         """Give what was posted in this step a number, as far as it fits a frame, and keep it."""
         self.posted += 1
-        letter = Letter(self.posted, tuple(self.pending[:BODIES_MAX]), now)
+        packed = UnackedFrame(self.posted, tuple(self.pending[:BODIES_MAX]), now)
         del self.pending[:BODIES_MAX]
-        self.unacked.append(letter)
-        return letter
+        self.unacked.append(packed)
+        return packed

@@ -62,6 +62,7 @@ def follows(successor: Configuration, present: Configuration) -> bool:
     rules = (present.rule, *successor.open)
     return (
         successor.number == present.number + 1
+        and not present.is_foreign(successor)
         and is_open
         and all(rule.meets(successor.rule) for rule in rules)
     )

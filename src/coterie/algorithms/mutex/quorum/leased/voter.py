@@ -49,7 +49,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Yield,
 )
 from coterie.algorithms.mutex.quorum.leased.saved import Saved, read_saved
-from coterie.algorithms.mutex.quorum.leased.sessions import Downlink, Letter
+from coterie.algorithms.mutex.quorum.leased.sessions import Downlink, UnackedFrame
 from coterie.algorithms.mutex.quorum.leased.succession import Succession
 from coterie.algorithms.mutex.quorum.leased.votes import NEVER
 
@@ -473,6 +473,8 @@ class Voter(msgspec.Struct, array_like=True):
     def adopt(self, configuration: Configuration, out: Outbox[Frame]) -> None:
         """19.5: take over a newer configuration, or what is noted in the same one."""
         mine = self.configuration
+        if mine is not None and mine.is_foreign(configuration):
+            return  # its voters have decided nothing about ours, whatever its number is
         if mine is not None and configuration.number == mine.number:
             if mine.is_same(configuration):
                 self._note(mine.noted(configuration), out)
@@ -689,17 +691,17 @@ class Voter(msgspec.Struct, array_like=True):
                 self._send(link, [link.pack(out.now)], out)
         self.dirty.clear()
 
-    def _send(self, link: Downlink, letters: Iterable[Letter], out: Outbox[Frame]) -> None:
-        for letter in letters:
-            letter.sent = out.now
+    def _send(self, link: Downlink, frames: Iterable[UnackedFrame], out: Outbox[Frame]) -> None:
+        for frame in frames:
+            frame.sent = out.now
             reply = Reply(
                 link.session,
-                letter.seq,
+                frame.seq,
                 link.delivered,
                 self.clock,
                 link.echo,
                 self.abstains(),
-                letter.bodies,
+                frame.bodies,
                 link.number,
             )
             out.send(link.peer, reply)

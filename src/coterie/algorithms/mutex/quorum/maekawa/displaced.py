@@ -66,7 +66,7 @@ class Deferred(Displaced):
         pass
 
 
-class Survey(Deferred):
+class AsSurveyed(Deferred):
     """Flawed: an inquiry that comes before any Failed is forgotten (rule 3 of the 1987 survey)."""
 
     def _answer_if_outside(self, sender: ProcessId, stamp: Stamp, out: Outbox[Message]) -> None:

@@ -1,0 +1,66 @@
+"""Ricart and Agrawala's algorithm: how its processes are built, and what an entry costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
+from coterie.algorithms.mutex.permission.ricart_agrawala.roucairol_carvalho import RoucairolCarvalho
+from coterie.catalogue import Algorithm, Cost, Costs, Setup, Variant, between, exactly
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.algorithms.mutex.permission.ricart_agrawala.plain import Message
+    from coterie.process import Mutex
+
+
+def _build(setup: Setup) -> Sequence[Mutex[Message]]:
+    process = RoucairolCarvalho if setup.variant == "keeping" else RicartAgrawala
+    return [process(me, setup.size) for me in range(1, setup.size + 1)]
+
+
+def _all(setup: Setup) -> Cost:
+    return exactly(2 * (setup.size - 1), "2(N - 1)")
+
+
+def _idle(setup: Setup) -> Cost:
+    """Ask at least the one who came last, and at most everyone, if all came since."""
+    if setup.variant == "keeping":
+        return between(2 if setup.size > 1 else 0, 2 * (setup.size - 1), "2 to 2(N - 1)")
+    return _all(setup)
+
+
+def _saturated(setup: Setup) -> Cost:
+    if setup.variant == "keeping":
+        return between(0, 2 * (setup.size - 1), "0 to 2(N - 1)")
+    return _all(setup)
+
+
+ALGORITHM = Algorithm(
+    name="ricart-agrawala",
+    family="permission",
+    summary="ask everyone; enter when all have replied",
+    citation=(
+        "G. Ricart and A. K. Agrawala. An optimal algorithm for mutual exclusion in computer"
+        " networks. Communications of the ACM 24(1), 1981; with the variant of O. S. F. Carvalho"
+        " and G. Roucairol. On mutual exclusion in computer networks. Communications of the ACM"
+        " 26(2), 1983."
+    ),
+    process=RicartAgrawala,
+    build=_build,
+    costs=Costs(
+        idle=_idle,
+        again=lambda setup: exactly(0, "0") if setup.variant == "keeping" else _all(setup),
+        saturated=_saturated,
+        client_delay=lambda setup: exactly(2 if setup.size > 1 else 0, "2"),
+        synchronisation_delay=lambda setup: exactly(1, "1"),
+    ),
+    assumes=("reliable links", "no crash"),
+    tolerates=("reordering",),
+    causal=False,  # replies carry no time
+    variants=(
+        Variant("plain", "as published: ask everyone each time"),
+        Variant("keeping", "permissions are kept until asked for (Roucairol and Carvalho)"),
+    ),
+)

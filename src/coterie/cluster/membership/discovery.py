@@ -1,0 +1,140 @@
+"""Learning the configuration of a cluster from the nodes that answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from coterie.cluster.membership.membership import Membership, check_learnt
+from coterie.cluster.wire.connection import FAULTS
+from coterie.cluster.wire.frames import GetMembership, MembershipReply
+from coterie.cluster.wire.handshake import Credentials
+from coterie.cluster.wire.query import consult
+from coterie.cluster.wire.trouble import explain_at
+from coterie.errors import Unavailable
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Sequence
+
+    from coterie.cluster.wire.address import Address
+    from coterie.cluster.wire.query import Consultation
+    from coterie.cluster.wire.security import Security
+
+DISCOVERY_SECONDS_MAX = 5.0
+RETRY_SECONDS = 0.1
+OTHERS_SECONDS_MAX = 0.1  # for the nodes that are being asked when the first has answered
+VOTERS_SECONDS_MAX = 1.0  # the same, if that does not vote and so may know an old configuration
+
+
+async def ask_membership(consultation: Consultation) -> Membership:
+    """Ask a node for the newest configuration that it knows."""
+    answer = await consultation.ask(GetMembership(), MembershipReply)
+    membership = msgspec.msgpack.decode(answer.shared, type=Membership)
+    check_learnt(membership, consultation.configuration)
+    return membership
+
+
+class KnownMembership(NamedTuple):
+    """What one node knows of its cluster."""
+
+    node: str  # its name
+    disk: str  # the identity of its disk
+    membership: Membership
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether a voter of the configuration has its name, as far as the node knows."""
+        return any(member.name == self.node for member in self.membership.members)
+
+
+def newest(answers: Sequence[KnownMembership]) -> Membership:
+    """Return the newest configuration of those that nodes know; there is at least one answer.
+
+    Numbers are compared within one installation. Where nodes of several answer, as after one was set up
+    again and a disk of the first has come back, it is the installation of which a quorum of voters
+    answers with their own disks, or else most of them.
+    """
+    by_cluster: dict[str, list[KnownMembership]] = {}
+    for answer in answers:
+        identity = answer.membership.configuration.cluster_identity
+        by_cluster.setdefault(identity, []).append(answer)
+    if len(by_cluster) > 1:
+        by_cluster.pop("", None)  # a file, which any installation may have begun with
+
+    def standing(group: Sequence[KnownMembership]) -> tuple[bool, int, int]:
+        configuration = _newest_of(group).configuration
+        disks = {answer.disk for answer in group}
+        there = [member.seat for member in configuration.members if member.identity in disks]
+        is_served = configuration.quorums.contains_quorum(there)
+        return is_served, len(there), configuration.number
+
+    return _newest_of(max(by_cluster.values(), key=standing))
+
+
+def _newest_of(answers: Sequence[KnownMembership]) -> Membership:
+    return max((each.membership for each in answers), key=lambda it: it.configuration.number)
+
+
+async def discover(
+    addresses: Sequence[Address],
+    cluster: str,
+    security: Security,
+    patience: float = OTHERS_SECONDS_MAX,
+) -> Membership:
+    """Learn the newest configuration that any of these nodes knows.
+
+    The first answer is enough; the nodes that are being asked meanwhile get so many seconds for theirs,
+    and more if the first was of a node that does not vote: no process tells a spare of changes.
+    """
+    credentials = Credentials(cluster, "", security.secret_bytes())
+    tls = security.client_context()
+    troubles: dict[Address, str] = {}
+    asked: set[Address] = set()  # nodes that are being asked just now
+    asking = [
+        asyncio.ensure_future(_learn(address, credentials, tls, troubles, asked))
+        for address in addresses
+    ]
+    try:
+        async with asyncio.timeout(DISCOVERY_SECONDS_MAX):
+            await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+    except TimeoutError:
+        reasons = "; ".join(troubles.get(each, f"no answer at {each}") for each in addresses)
+        raise Unavailable(f"no node of the cluster can be reached: {reasons}") from None
+    else:
+        # A node that was removed while it was away has the configuration of that time, and may be
+        # the first to answer. Besides, a node takes a caller that leaves in the middle of a
+        # handshake for one with another secret.
+        others = [task for address, task in zip(addresses, asking, strict=True) if address in asked]
+        if not any(task.result().is_voter for task in asking if task.done()):
+            patience = max(patience, VOTERS_SECONDS_MAX)
+        if others:
+            await asyncio.wait(others, timeout=patience)
+        return newest([task.result() for task in asking if task.done()])
+    finally:
+        for task in asking:
+            task.cancel()
+        await asyncio.wait(asking)
+
+
+async def _learn(
+    address: Address,
+    credentials: Credentials,
+    tls: ssl.SSLContext | None,
+    troubles: dict[Address, str],
+    asked: set[Address],
+) -> KnownMembership:
+    """Ask one node, again and again until it answers."""
+    while True:
+        asked.add(address)
+        try:
+            async with consult(address, credentials, tls) as consultation:
+                membership = await ask_membership(consultation)
+                return KnownMembership(consultation.node, consultation.disk, membership)
+        except (OSError, *FAULTS) as error:
+            troubles[address] = explain_at(address, error)
+        finally:
+            asked.discard(address)
+        await asyncio.sleep(RETRY_SECONDS)

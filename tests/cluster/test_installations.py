@@ -1,0 +1,321 @@
+"""Two installations of one name: their numbers, disks and addresses have nothing to do with each other."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+import coterie
+from coterie.algorithms.mutex.quorum.leased.changer import CHANGER, Changer, Goal
+from coterie.algorithms.mutex.quorum.leased.configuration import (
+    FORCED_LEAP,
+    Configuration,
+    Member,
+    founding,
+)
+from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
+from coterie.algorithms.mutex.quorum.leased.settings import Settings
+from coterie.algorithms.mutex.quorum.leased.succession import follows
+from coterie.algorithms.mutex.quorum.leased.voter import Voter
+from coterie.cluster.change.force import check_force, force
+from coterie.cluster.change.formation import forming_goal
+from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.discovery import KnownMembership, newest
+from coterie.cluster.node import Node
+from coterie.errors import ConfigError, CoterieError, ProtocolError, UsageError
+from coterie.process import Outbox
+from tests.cluster.changed_cluster import Fleet, fleet
+from tests.cluster.local_cluster import document, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from coterie.algorithms.mutex.quorum.leased.frames import Frame
+
+
+# The values
+
+
+def configuration(identity: str, number: int = 1) -> Configuration:
+    first = founding(Settings(3))
+    rule = msgspec.structs.replace(first.rule, number=number)
+    return msgspec.structs.replace(first, rule=rule, cluster_identity=identity)
+
+
+def test_the_changer_that_forms_a_cluster_names_it_and_no_later_one_does() -> None:
+    first = founding(Settings(3))
+    goal = Goal(0, first.rule.parts[0])
+    forming = Changer("the first", first, goal)
+    formed = forming._successor(first.rule.parts, (), 7)  # noqa: SLF001 - the step itself
+    later = Changer("the second", formed, goal)._successor(first.rule.parts, (), 7)  # noqa: SLF001
+    assert formed.cluster_identity == "the first" == later.cluster_identity
+
+
+def test_a_voter_adopts_nothing_of_another_installation_whatever_its_number_is() -> None:
+    voter = Voter(configuration("ours"))
+    voter.start("a start", Outbox(1))
+    voter.adopt(configuration("theirs", 7), Outbox(1))
+    assert voter.number == 1
+    voter.adopt(configuration("", 7), Outbox(1))
+    assert voter.number == 1
+    voter.adopt(configuration("ours", 2), Outbox(1))
+    assert voter.number == 2
+
+
+def test_no_successor_is_of_another_installation() -> None:
+    present = configuration("ours")
+    for identity, ours in (("ours", True), ("theirs", False), ("", False)):
+        successor = msgspec.structs.replace(configuration(identity, 2), open=(present.rule,))
+        assert follows(successor, present) is ours
+
+
+def answer(node: str, identity: str, number: int, disks: str) -> KnownMembership:
+    """Make what a node says whose disk has its own name, in a configuration of these disks."""
+    made = convert(document(3)).membership
+    members = tuple(
+        Member(seat, name, disk, f"127.0.0.1:{7420 + seat}")
+        for seat, (name, disk) in enumerate(zip("abc", disks.split(), strict=True), 1)
+    )
+    decided = msgspec.structs.replace(configuration(identity, number), members=members)
+    return KnownMembership(node[0], node, made.after(decided))
+
+
+def test_a_program_follows_the_installation_of_which_a_quorum_answers() -> None:
+    old = answer("c1", "first", 3, "a1 b1 c1")
+    new = [answer(node, "second", 1, "a2 b2 c2") for node in ("a2", "b2")]
+    for answers in ([old, *new], [*new, old]):
+        assert newest(answers).configuration.cluster_identity == "second"
+    alone = [old, answer("a1", "first", 4, "a1 b1 c1")]
+    assert newest(alone).configuration.number == 4
+    assert newest([*alone, new[0]]).configuration.cluster_identity == "first"
+
+
+# On nodes
+
+
+async def raised(made: Fleet, number: int) -> None:
+    """Change a cluster until its configuration has this number."""
+    for lease in range(4, 4 + number):
+        if min(node.voting.voter.number for node in made.nodes.values()) >= number:
+            return
+        assert await made.command("set", f"lease={lease}", "--yes") == 0
+
+
+def numbers(made: Fleet) -> dict[str, int]:
+    return {name: node.voting.voter.number for name, node in made.nodes.items()}
+
+
+async def set_up_again(made: Fleet, kept: str) -> Path:
+    """Wipe all disks but one, which is moved away, and form the cluster a second time."""
+    for name in list(made.nodes):
+        await made.stop(name, wipe=name != kept)
+    away = made.folder / "away"
+    (made.folder / kept).rename(away)
+    await made.form()
+    return away
+
+
+def test_a_disk_of_the_first_installation_does_not_serve_the_second(tmp_path: Path) -> None:
+    """With number 3 against 1 it was followed: programs had no quorum though two healthy nodes vote."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await raised(made, 3)
+            away = await set_up_again(made, "c")
+            await made.stop("c")
+            (tmp_path / "c").rename(tmp_path / "right")
+            away.rename(tmp_path / "c")
+            failures: list[CoterieError] = []
+            wrong = Node(made.config, "c", on_failure=failures.append)
+            await wrong.start()
+            try:
+                await until(lambda: failures, "the refusal of the data directory")
+                assert isinstance(failures[0], ConfigError)
+                assert "another installation" in str(failures[0])
+                async with coterie.connect(made.url) as program:
+                    async with program.lock("x", timeout=20) as held:
+                        assert held.valid
+                        await made.stop("a")
+                        await made.start("a")  # an orderly restart
+                    async with program.lock("x", timeout=20) as again:
+                        assert again.token > held.token
+            finally:
+                await wrong.stop()
+            assert numbers(made) == {"a": 1, "b": 1}
+            shutil.rmtree(tmp_path / "c")
+            (tmp_path / "right").rename(tmp_path / "c")
+            node = await made.start("c")
+            await until(lambda: not node.voting.voter.abstains(), "the vote of the right disk")
+            assert numbers(made) == {"a": 1, "b": 1, "c": 1}
+
+    asyncio.run(main())
+
+
+def test_a_node_of_another_installation_at_the_address_of_a_dead_one_is_not_followed(
+    tmp_path: Path,
+) -> None:
+    """A node of the first adopted the other's configuration: two programs held one lock."""
+
+    async def main() -> None:
+        async with fleet(tmp_path / "one") as one, fleet(tmp_path / "two", formed=False) as two:
+            await one.stop("c")
+            nodes = dict(two.config.nodes)
+            address = one.config.nodes["c"].listen
+            nodes["c"] = msgspec.structs.replace(nodes["c"], listen=address)
+            members = tuple(
+                msgspec.structs.replace(member, address=address) if member.name == "c" else member
+                for member in two.config.membership.members
+            )
+            membership = msgspec.structs.replace(two.config.membership, members=members)
+            two.config = msgspec.structs.replace(two.config, membership=membership, nodes=nodes)
+            two.addresses["c"] = str(address)
+            two.url = "coterie://" + ",".join(two.addresses.values())
+            await two.form()
+            await raised(two, 2)
+            await one.stop("a")
+            node = await one.start("a")
+            await until(lambda: not node.voting.voter.abstains(), "the votes of node a")
+            assert numbers(one) == {"a": 1, "b": 1}
+            async with (
+                coterie.connect(one.url) as program,
+                coterie.connect(two.url) as other,
+                program.lock("x", timeout=20),
+                other.lock("x", timeout=20),
+            ):
+                pass  # two clusters, two locks
+            identities = [
+                made.nodes["a"].voting.membership.configuration.cluster_identity
+                for made in (one, two)
+            ]
+            assert identities[0] != identities[1]
+            known = await one.look()
+            foreign = next(voter for voter in known.voters if voter.name == "c")
+            assert foreign.is_foreign
+            with pytest.raises(UsageError, match="c belongs to another installation"):
+                check_force(known, ["a"])
+            assert await one.command("status") == 1
+
+    asyncio.run(main())
+
+
+def test_a_spare_of_another_installation_is_not_added(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command said that all was well, and a lease later every program had lost its locks."""
+
+    async def main() -> None:
+        async with fleet(tmp_path / "one") as one, fleet(tmp_path / "two") as two:
+            await two.join("d")
+            one.addresses["d"] = two.addresses["d"]
+            assert await one.command("add", one.at("d"), "--yes") != 0
+            assert "another installation" in capsys.readouterr().err
+            assert set(numbers(one).values()) == {1}
+            await two.stop("d")
+            shutil.copytree(tmp_path / "two" / "d", tmp_path / "one" / "d")
+            with pytest.raises(ConfigError, match="spare of another installation"):
+                await one.join("d")
+
+    asyncio.run(main())
+
+
+def test_a_program_cannot_tell_a_node_a_configuration_of_another_installation(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 1) as made:
+            voting = made.nodes["a"].voting
+            ours = voting.membership.configuration
+            theirs = msgspec.structs.replace(
+                ours, rule=msgspec.structs.replace(ours.rule, number=9), cluster_identity="theirs"
+            )
+            with pytest.raises(ProtocolError, match="another installation"):
+                voting.receive(1, "a program", NewConfiguration(theirs))
+            assert voting.voter.number == 1
+
+    asyncio.run(main())
+
+
+def test_swapped_disks_are_named_and_no_force_is_advised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status said that a quorum of the disks is lost, and advised to go on without them."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await made.stop("a")
+            await made.stop("b")
+            (tmp_path / "a").rename(tmp_path / "swapped")
+            (tmp_path / "b").rename(tmp_path / "a")
+            (tmp_path / "swapped").rename(tmp_path / "b")
+            await made.start("a")
+            await made.start("b")
+            capsys.readouterr()
+            assert await made.command("status") != 0
+            said = capsys.readouterr()
+            assert "has the disk of voter b" in said.out
+            assert "has the disk of voter a" in said.out
+            assert "start with their own data directories: a, b" in said.err
+            assert "force" not in said.err
+            with pytest.raises(UsageError, match="a, b still answer"):
+                check_force(await made.look(), ["c"])
+
+    asyncio.run(main())
+
+
+# Orders that contradict each other, and typing errors
+
+
+def test_two_forces_at_once_are_leaps_apart_and_status_names_the_one_that_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They had the same number for good, and status knew of one of them."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            known = await made.look()
+            kept = {voter.name: voter for voter in known.voters}
+            forced = [await force(known, [kept["a"]]), await force(known, [kept["b"]])]
+            numbers = sorted(configuration.number for configuration in forced)
+            assert numbers[1] - numbers[0] >= FORCED_LEAP
+            capsys.readouterr()
+            assert await made.command("status") != 0
+            said = capsys.readouterr().out
+            assert f"votes by configuration {numbers[0]}, which a force has given up" in said
+
+    asyncio.run(main())
+
+
+def test_copies_of_one_data_directory_do_not_form_a_cluster_and_it_is_said(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, formed=False) as made:
+            await made.start("a")
+            (tmp_path / "b").mkdir()
+            shutil.copy(tmp_path / "a" / "identity", tmp_path / "b" / "identity")
+            await made.start("b")
+            await made.start("c")
+            with pytest.raises(ConfigError, match="'a' and 'b' have one data directory"):
+                await forming_goal(made.config.membership, made.config.security)
+
+    asyncio.run(main())
+
+
+def test_a_lease_of_days_needs_consent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 1) as made:
+            assert await made.command("set", "lease=20000m") == 64
+            assert "a lease of 1.2e+06 s" in capsys.readouterr().err
+            assert numbers(made) == {"a": 1}
+
+    asyncio.run(main())
+
+
+def test_a_changer_asks_twice_a_second_however_long_the_lease_is() -> None:
+    for lease, pause in ((10.0, 0.25), (1.2e6, 0.5)):
+        out: Outbox[Frame] = Outbox(9)
+        settings = Settings(3, lease=lease, heartbeat=lease / 4)
+        Changer("a changer", founding(settings), Goal(0)).start(out)
+        assert out.timers == [(CHANGER, pause)]
