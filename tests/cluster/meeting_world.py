@@ -257,13 +257,12 @@ class MeetingWorld:
     def _take_step(self, event: str, one: int, other: int) -> None:
         node, peer = self.nodes[one], self.nodes[other]
         assert node.meeting is not None
-        returned = self.kind.takes_back and node.start > 0
         if event == "loses":
             self._carry_out(one, node.meeting.lose(other))
         elif event == "sends a letter to":
             assert peer.meeting is not None
-            must_answer = peer.meeting.is_announced and not (returned or peer.meeting.is_refused)
-            self._carry_out(other, peer.meeting.hear_letter(returned=returned))
+            must_answer = peer.meeting.is_announced and not peer.meeting.is_refused
+            self._carry_out(other, peer.meeting.hear_letter())
             if must_answer and not peer.meeting.has_begun:
                 raise ViolatedError(f"{one} has begun, and {other} does not answer")
         else:

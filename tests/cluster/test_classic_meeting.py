@@ -75,14 +75,11 @@ def test_others_do_not_wait_for_a_start_that_was_refused(
         async with contextlib.AsyncExitStack() as stack:
             first = join(config, node="a")
             await first.open()
-            second = join(config, node="b")
-            await second.open()
+            second = await stack.enter_async_context(join(config, node="b"))
             await passing(LEASE / 2)
             await first.close()
-            second_ends = asyncio.ensure_future(asyncio.sleep(0))
             again = await stack.enter_async_context(join(config, node="a"))
             third = await stack.enter_async_context(join(config, node="c"))
-            await second_ends
             await passing(20 * LEASE)
             async with asyncio.timeout(20.0):
                 async with third.lock("x"):
@@ -90,7 +87,6 @@ def test_others_do_not_wait_for_a_start_that_was_refused(
                 async with second.lock("x"):
                     pass
             assert node_of(again).has_failed
-            await second.close()
 
     run(monkeypatch, main)
 
@@ -110,5 +106,21 @@ def test_a_node_that_comes_late_is_not_shown_as_away(
             async with join(config, node="c") as third:
                 await passing(3 * LEASE)
                 assert [node_of(one).away for one in (first, second, third)] == [[], [], []]
+
+    run(monkeypatch, main)
+
+
+def test_if_all_first_starts_crash_while_they_meet_nothing_remembers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The limit: a second start takes itself for a return, and begins though c was never started."""
+    config = returning(tmp_path)
+
+    async def main() -> None:
+        async with join(config, node="a"), join(config, node="b"):
+            await passing(LEASE / 2)
+        async with join(config, node="a") as first, join(config, node="b") as second:
+            await passing(3 * LEASE)
+            assert [node_of(one).is_ready for one in (first, second)] == [True, True]
 
     run(monkeypatch, main)

@@ -125,12 +125,8 @@ class Meeting(msgspec.Struct):
     def take_back(self, peer: ProcessId) -> list[Wish]:
         """Note that a node has returned, by the rule of its algorithm."""
         self.lost.discard(peer)
-        if not self.goes_on:
-            return []
         # What the start before was told is forgotten, and the new one waits for us.
-        gone: list[Note] = [Absent(lost) for lost in sorted(self.lost - self.strangers)]
-        able: list[Note] = [Able()] if self.is_announced else []
-        return [Tell(frozenset({peer}), note) for note in gone + able]
+        return [Tell(frozenset({peer}), Able())] if self.is_announced else []
 
     # Nodes that go
 
@@ -186,12 +182,11 @@ class Meeting(msgspec.Struct):
         # start are gone: with its initial state, beside what we do without it.
         return [RuleOut(note.process), *self.lose(note.process)]
 
-    def hear_letter(self, *, returned: bool) -> list[Wish]:
+    def hear_letter(self) -> list[Wish]:
         """Note that a node has begun, since it sends a letter of the algorithm.
 
         It has heard of all that live that they are able. One of them may have ended before it has
-        told us. A node that has `returned` has begun without those that it could not reach.
+        told us.
         """
-        if not returned:
-            self.unable.clear()
+        self.unable.clear()
         return self._begin_if_able()

@@ -400,8 +400,7 @@ class Classic:
             return
         if not self.is_ready:
             self._early.append((peer, letter))
-            returned = self.tolerates_restarts and self.peers[peer].incarnation > 0
-            self._carry_out(self.meeting.hear_letter(returned=returned))
+            self._carry_out(self.meeting.hear_letter())
             return
         if letter.lock not in self.processes:
             self._make(letter.lock)
