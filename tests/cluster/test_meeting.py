@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.cluster.classic.frames import Able
-from coterie.cluster.classic.meeting import Begin, Found, Leave, Lost, Meeting, Tell
+from coterie.cluster.classic.meeting import Begin, Leave, Lost, Meeting, Regained, Tell
 from tests.cluster.meeting_world import Kind, explore
 from tests.harness import broken_class
 
@@ -133,4 +133,4 @@ def test_a_mutex_that_has_told_its_processes_stays_without_a_node_that_was_cut_o
         assert meeting.meet(2) == [Tell(frozenset({2}), Able())]
         assert meeting.hear(2, Able(), is_known=True) == [Begin()]
         meeting.lose(2)
-        assert meeting.find(2) == ([] if stays_without else [Found(2)])
+        assert meeting.find(2) == ([] if stays_without else [Regained(2)])

@@ -11,7 +11,7 @@ that has let it in, and waits itself.
 
 A node that returns, with a rule of its algorithm for that, need not be met by all others, since some may
 be gone for good. But it waits for those that live and are still meeting, for the same reason. A node that
-is refused leaves, so that nobody waits for it.
+is refused leaves, so that no other node waits for it.
 
 Limit: what is known of a first start is known to nodes, and is not on any disk. If all first starts crash
 while they meet, nothing remembers that the algorithm has not begun: the second starts take themselves
@@ -45,7 +45,7 @@ class Lost(msgspec.Struct, frozen=True):
     peer: ProcessId
 
 
-class Found(msgspec.Struct, frozen=True):
+class Regained(msgspec.Struct, frozen=True):
     """A node is back that was lost, in the same start."""
 
     peer: ProcessId
@@ -61,7 +61,7 @@ class Leave(msgspec.Struct, frozen=True):
     """End all links: the others go on without this node."""
 
 
-Wish: TypeAlias = Begin | Tell | Lost | Found | RuleOut | Leave
+Wish: TypeAlias = Begin | Tell | Lost | Regained | RuleOut | Leave
 
 
 class Meeting(msgspec.Struct):
@@ -120,7 +120,7 @@ class Meeting(msgspec.Struct):
         if peer not in self.lost or self.stays_without:
             return []
         self.lost.discard(peer)
-        return [Found(peer)]
+        return [Regained(peer)]
 
     def take_back(self, peer: ProcessId) -> list[Wish]:
         """Note that a node has returned, by the rule of its algorithm."""

@@ -29,7 +29,7 @@ from coterie.cluster.classic.frames import (
     decode_note,
     decode_question,
 )
-from coterie.cluster.classic.meeting import Begin, Found, Leave, Lost, Meeting, RuleOut, Tell
+from coterie.cluster.classic.meeting import Begin, Leave, Lost, Meeting, Regained, RuleOut, Tell
 from coterie.cluster.classic.tape import RECORDINGS_MAX, Tape, TapedProcess
 from coterie.cluster.runtime.durable import FolderLock
 from coterie.cluster.runtime.host import Host
@@ -209,7 +209,7 @@ class Classic:
             ),
             f"{self.algorithm.name} has no programs outside its nodes: join it",
             admin=self._answer,
-            # An election begins anew with each start. A mutex with a rule for returns drops what was
+            # An election begins again with each start. A mutex with a rule for returns drops what was
             # meant for a former start by itself, and relies on what it sends to the new one.
             keeps_letters=not self.elects and self.tolerates(RETURN),
         )
@@ -324,7 +324,7 @@ class Classic:
                         self.peers[peer].send(NODES, content)
                 case Lost(peer):
                     self._lose(peer)
-                case Found(peer):
+                case Regained(peer):
                     self._find(peer)
                 case RuleOut(peer):
                     self.peers[peer].rule_out()

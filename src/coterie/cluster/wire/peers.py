@@ -97,16 +97,13 @@ class Peer:
             keeps_letters: Whether letters that a start of the peer has not confirmed are for the next.
         """
         name, address = list(node.addresses.items())[number - 1]
-        lease = node.lease
         self.name = name
         self._number = number
-        self._patience = lease
+        self._patience = lease = node.lease
         self._handlers = handlers
         self._keeps_letters = keeps_letters
         self._life: str | None = None  # of the peer: another one for each of its starts
-        self._incarnation = (
-            0  # the number of that start; 0 for the first, and where starts are not counted
-        )
+        self._incarnation = 0  # of that start; 0 for the first, and where starts are not counted
         self._reached: str | None = None  # the start of the peer that our connection is to
         self._is_met = False
         self._waiting: deque[ClassicMessage] = deque()
