@@ -106,7 +106,7 @@ def write_live_runs() -> int:
 def recorded() -> dict[Path, str]:
     """Return every page and picture as it should read now."""
     files: dict[Path, str] = {}
-    for page in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]:
         files |= record_page(page)
     return files
 
@@ -155,6 +155,9 @@ def record_page(page: Path) -> dict[Path, str]:
 
 
 def up_to_docs(page: Path) -> str:
+    """Return the way from a page to docs/, which the page may stand above."""
+    if not page.is_relative_to(DOCS):
+        return "docs/"
     return "../" * len(page.parent.relative_to(DOCS).parts)
 
 

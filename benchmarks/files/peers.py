@@ -86,7 +86,7 @@ def filelock_asyncio(folder: Path, name: str, begin: Begin) -> int:
 
 def warm_up() -> None:
     """Import what is imported when a wait lasts, so that forked processes do not do so as they run."""
-    for module in ("deadlock.service.lock_collection", "engines.file.engine", "engines.file.waits"):
+    for module in ("locks.deadlocks.collection", "engines.file.engine", "engines.file.waits"):
         importlib.import_module(f"coterie.{module}")
     assert coterie.sync is not None
 

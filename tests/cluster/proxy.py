@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 from typing import TYPE_CHECKING
 
 from coterie import locks
@@ -71,6 +73,13 @@ class Proxy:
         """Break the connections that stand; what was under way is lost."""
         for writer in self._writers:
             writer.transport.abort()
+
+    def reset(self) -> None:
+        """Break the connections that stand by a reset, as a machine does that does not know of them."""
+        for writer in self._writers:
+            connection = writer.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sever()
 
     def cut(self) -> None:
         """Break the connections, and let in no others."""

@@ -49,14 +49,14 @@ from coterie.cluster.wire.voter_frames import (
     decode_to_voter,
 )
 from coterie.errors import ProtocolError
-from coterie.locks.deadlocks.lock_waits import LockOwner, LockWait, OwnerId, Requester, Wanted
+from coterie.locks.deadlocks.reports import LockOwner, LockWait, OwnerId, Requester, Wanted
 from coterie.locks.leases.frames import (
     LOCKS_ASKED_MAX,
     AskOwner,
     LockReport,
+    LockStanding,
     OwnerReport,
     Owners,
-    Standing,
 )
 from tests.cluster.absurd import absurd
 from tests.cluster.local_cluster import document, until, url_of
@@ -169,7 +169,7 @@ def lies(identity: str, config: Config) -> list[msgspec.Struct]:
     session = SessionName(identity, 1, "liar/1")
     wait = LockWait(1, all_of(Wanted("x")), 5, 1.0)
     owner = LockOwner(OwnerId(identity, 1), "host:1", "task", wait)
-    standing = Standing(Wanted("x"), "held", 5, 1.0, (True,), (owner,), (owner,))
+    standing = LockStanding(Wanted("x"), "held", 5, 1.0, (True,), (owner,), (owner,))
     figures = Figures("1", 1.0, 0.0, 1, (SessionReport("i", "l", True, 0.0, 1),), 1, 1, ())
     bodies = (Grant("x0", 1, 1, 9, True), Raised("x0", 1, 1, 9), Inquire("x0", 1, 2))
     truths = (
@@ -367,8 +367,8 @@ def test_a_report_with_a_time_that_no_clock_shows_is_refused(since: float) -> No
         wait = LockWait(1, all_of(Wanted("x")), 5, since)
         owner = LockOwner(OwnerId("program", 1), "host:1", "task", wait)
         for report in (
-            Standing(Wanted("x"), "held", 5, since),
-            Standing(Wanted("x"), "held", 5, 1.0, (), (owner,)),
+            LockStanding(Wanted("x"), "held", 5, since),
+            LockStanding(Wanted("x"), "held", 5, 1.0, (), (owner,)),
         ):
             with pytest.raises(msgspec.ValidationError):
                 program.say(OwnerReport(1, 1, "program", (report,)))
@@ -385,7 +385,7 @@ def test_a_report_with_nested_waits_is_refused() -> None:
     async def main() -> None:
         program = Program(voter(), "program")
         owner = LockOwner(OwnerId("program", 1), "host:1", "task", LockWait(1, deep, 5, 1.0))
-        standing = Standing(Wanted("x"), "held", 5, 1.0, (), (owner,))
+        standing = LockStanding(Wanted("x"), "held", 5, 1.0, (), (owner,))
         with pytest.raises(ProtocolError, match="groups of locks"):
             program.say(OwnerReport(1, 1, "program", (standing,)))
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from coterie.locks.deadlocks.waits import FIRST_PAUSE_SECONDS, SPREAD
+from coterie.locks.deadlocks.search import FIRST_PAUSE_SECONDS, SPREAD
 from tests.cluster.test_deadlock_cluster import World, world
 from tests.cluster.virtual_time import passing, run
 

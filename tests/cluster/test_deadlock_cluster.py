@@ -15,11 +15,11 @@ from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.join import join
 from coterie.cluster.membership.config import convert
 from coterie.errors import DeadlockDetected
-from coterie.locks.deadlocks import waits as deadlocks
-from coterie.locks.deadlocks.lock_collection import Suspicion
+from coterie.locks.deadlocks import search as deadlocks
+from coterie.locks.deadlocks.collection import Suspicion
 from coterie.locks.internals import engine_of
 from coterie.locks.leases import blockers
-from coterie.locks.leases.survey import Survey
+from coterie.locks.leases.owner_query import OwnerQuery
 from coterie.telemetry.text import render
 from tests.cluster.local_cluster import document, running, until, url_of
 
@@ -413,14 +413,14 @@ async def phantom(made: World, monkeypatch: pytest.MonkeyPatch) -> bool:
     await bob.hold("b")
     bob.want("a")
     await bob.waits()
-    hear, told = Survey.hear, asyncio.Event()
+    hear, told = OwnerQuery.hear, asyncio.Event()
     late: list[asyncio.Task[None]] = []
 
-    async def later(survey: Survey, answer: OwnerReport) -> None:
+    async def later(survey: OwnerQuery, answer: OwnerReport) -> None:
         await until(lambda: not bob.engine.waits.blocked(), "bob to go on")
         hear(survey, answer)
 
-    def slowly(survey: Survey, answer: OwnerReport) -> None:
+    def slowly(survey: OwnerQuery, answer: OwnerReport) -> None:
         if answer.identity == bob.engine.group.supply.identity.name and not told.is_set():
             told.set()
             bob.give_up()
@@ -428,7 +428,7 @@ async def phantom(made: World, monkeypatch: pytest.MonkeyPatch) -> bool:
         else:
             hear(survey, answer)
 
-    monkeypatch.setattr(Survey, "hear", slowly)  # the link from Bob is slow
+    monkeypatch.setattr(OwnerQuery, "hear", slowly)  # the link from Bob is slow
     ann.want("b")
     await told.wait()
     await until(lambda: ann.task.done() or ann.engine.waits.searches > 1, "the next search")

@@ -11,9 +11,10 @@ from coterie.algorithms.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from coterie.cluster.admin.status import inspect_waits
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.report import describe_obstacles
-from coterie.locks.deadlocks.lock_waits import LockOwner, OwnerId, Requester, Wanted
-from coterie.locks.leases.frames import LockReport, OwnerReport, Owners, Standing
-from coterie.locks.leases.survey import Survey
+from coterie.locks import lock as locks
+from coterie.locks.deadlocks.reports import LockOwner, OwnerId, Requester, Wanted
+from coterie.locks.leases.frames import LockReport, LockStanding, OwnerReport, Owners
+from coterie.locks.leases.owner_query import OwnerQuery
 from tests.cluster.local_cluster import until
 from tests.cluster.test_deadlock_cluster import Program, World, in_world
 
@@ -106,8 +107,11 @@ def test_a_circle_through_the_line_of_a_lock_is_found(victim: str) -> None:
 
 
 @pytest.mark.parametrize("last", ["reader", "sharer"])
-def test_a_circle_through_the_line_among_tasks_of_one_program_is_found(last: str) -> None:
-    """Whichever wait closes it: all is known here, so that is noticed within the call."""
+def test_a_circle_through_the_line_among_tasks_of_one_program_is_found(
+    last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever wait closes it: all is known here, so no other program is asked."""
+    monkeypatch.setattr(locks, "REGISTER_SECONDS", 0.0)  # the three waits come one after the other
 
     async def test(made: World) -> None:
         reader, writer, sharer = (Program(made.programs[0].c) for _ in range(3))
@@ -267,9 +271,11 @@ def test_a_voter_that_knows_nothing_of_a_lock_says_so() -> None:
 def test_who_waits_at_a_voter_is_ahead_of_those_whose_request_or_hold_is_there(
     queue: tuple[str, ...], state: Any, is_ahead: bool
 ) -> None:
-    survey = Survey([1])
+    survey = OwnerQuery([1])
     survey.name(1, Owners(1, (LockReport(WANTED, (), queue),), {}))
     writer = LockOwner(OwnerId("w", 1), "host:1", "writer", None)
-    survey.hear(OwnerReport(1, 1, "w", (Standing(WANTED, "waiting", 0, 0.0, waiting=(writer,)),)))
-    survey.hear(OwnerReport(1, 1, "s", (Standing(WANTED, state, 0, 0.0, shared=True),)))
+    survey.hear(
+        OwnerReport(1, 1, "w", (LockStanding(WANTED, "waiting", 0, 0.0, waiting=(writer,)),))
+    )
+    survey.hear(OwnerReport(1, 1, "s", (LockStanding(WANTED, state, 0, 0.0, shared=True),)))
     assert [hold.owner for hold in survey.holds(WANTED)] == ([writer] if is_ahead else [])

@@ -19,12 +19,12 @@ from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.membership.config import convert
 from coterie.cluster.voter.report import describe_obstacles
-from coterie.locks.deadlocks.lock_collection import Collection, Suspicion
+from coterie.locks.deadlocks.collection import Collection, Suspicion
 from coterie.locks.deadlocks.waits import Waits
 from coterie.locks.internals import engine_of
 from coterie.locks.leases import blockers
 from coterie.locks.leases.frames import AskOwner, Owners
-from coterie.locks.leases.survey import Survey
+from coterie.locks.leases.owner_query import OwnerQuery
 from tests.cluster.local_cluster import document, running, url_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.node import Node
-    from coterie.locks.deadlocks.lock_waits import Hold, Wanted
+    from coterie.locks.deadlocks.reports import Hold, Wanted
 
 PROGRAMS, TASKS, ROUNDS = 3, 4, 8
 LOCKS = "abcde"
@@ -76,7 +76,7 @@ class Referee:
         """Name who holds a lock; in the way of a request to share is also whom the voters name."""
         if not wanted.shared:
             return [hold for waits in self.all_waits for hold in waits.holds(wanted)]
-        survey = Survey(range(len(self.nodes)))
+        survey = OwnerQuery(range(len(self.nodes)))
         for voter, node in enumerate(self.nodes):
             survey.name(
                 voter,

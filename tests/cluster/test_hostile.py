@@ -38,7 +38,7 @@ from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.voter_frames import FindOwners, GetStatus, GetTokenBound, decode_to_voter
 from coterie.errors import ProtocolError
-from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.leases.frames import OwnerReport
 from tests.cluster.absurd import absurd
 from tests.cluster.local_cluster import (

@@ -10,11 +10,11 @@ from coterie.cluster.admin import status as inspecting
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.membership.config import convert
 from coterie.cluster.url import make_visit
-from coterie.locks.deadlocks.lock_waits import LockOwner, OwnerId, Wanted
+from coterie.locks.deadlocks.reports import LockOwner, OwnerId, Wanted
 from coterie.locks.internals import engine_of
 from coterie.locks.leases import blockers
-from coterie.locks.leases.frames import LockReport, OwnerReport, Owners, Standing
-from coterie.locks.leases.survey import Survey
+from coterie.locks.leases.frames import LockReport, LockStanding, OwnerReport, Owners
+from coterie.locks.leases.owner_query import OwnerQuery
 from tests.cluster.local_cluster import document, running, url_of
 from tests.locks.memory import in_loop
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 LABELS = {"a1": "host:1", "b2": "host:2", "c3": "host:3"}
 
 
-def asked(*owners: str | None) -> Survey:
+def asked(*owners: str | None) -> OwnerQuery:
     """Let as many voters say whom they have voted for; a1 holds the lock and b2 waits for it."""
-    survey = Survey(range(1, len(owners) + 1))
+    survey = OwnerQuery(range(1, len(owners) + 1))
     for voter, owner in enumerate(owners, 1):
         owners = () if owner is None else (owner,)
         survey.name(voter, Owners(1, (LockReport(Wanted("x"), owners, ("b2",)),), LABELS))
@@ -41,14 +41,16 @@ def test_whoever_has_votes_and_does_not_answer_is_named() -> None:
     survey = asked("a1", "a1", "c3")
     assert survey.silent("x") == ["host:1", "host:3"]
     holder = LockOwner(OwnerId("a1", 1), "host:1", "main", None)
-    survey.hear(OwnerReport(1, 1, "a1", (Standing(Wanted("x"), "held", 7, 0.0, (), (holder,)),)))
+    survey.hear(
+        OwnerReport(1, 1, "a1", (LockStanding(Wanted("x"), "held", 7, 0.0, (), (holder,)),))
+    )
     assert survey.silent("x") == ["host:3"]
     assert [party.owner for party in survey.holders("x")] == ["host:1"]
 
 
 def test_whoever_only_waits_and_does_not_answer_has_nothing() -> None:
     assert asked(None, None).silent("x") == []
-    assert Survey([1]).silent("x") == []
+    assert OwnerQuery([1]).silent("x") == []
 
 
 @in_loop

@@ -7,13 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from coterie import system
-from coterie.engines.queue.server import Entry, ServerNode, SessionLost, inside
+from coterie.engines.queue.server import QueueEntry, ServerNode, SessionLost, inside
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.engines.queue.server import Author, Place, Told
+    from coterie.engines.queue.server import Author, SessionListener, Ticket
 
 
 class MemoryServer:
@@ -30,18 +30,18 @@ class MemoryServer:
         self.reachable = True
         self.renews = True
         self.refuses = ""  # requests of that kind
-        self.tried: list[tuple[MemorySession, Place]] = []  # joins
+        self.tried: list[tuple[MemorySession, Ticket]] = []  # joins
         self.breaks = ""  # what the next session that is opened is lost for, before it is open
         self.loses_mail = 0  # letters
         self.closed = 0  # sessions
-        self.queues: dict[str, list[tuple[MemorySession, Place, Author, int]]] = {}
+        self.queues: dict[str, list[tuple[MemorySession, Ticket, Author, int]]] = {}
         self.sessions: dict[str, MemorySession] = {}
         self.changed = asyncio.Condition()
 
     def __str__(self) -> str:
         return "memory"
 
-    async def open(self, participant: str, told: Told, lease: float) -> MemorySession:
+    async def open(self, participant: str, told: SessionListener, lease: float) -> MemorySession:
         await self.answer()
         session = self.sessions[participant] = MemorySession(self, participant, told, lease)
         told.renewed(system.now())
@@ -77,14 +77,14 @@ class MemoryServer:
         async with self.changed:
             self.changed.notify_all()
 
-    def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+    def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
         found = {}
         for lock, line in self.queues.items():
             if locks is None or lock in locks:
-                count = inside([place.shared for _, place, _, _ in line])
+                count = inside([ticket.shared for _, ticket, _, _ in line])
                 found[lock] = [
-                    Entry(author, place.shared, number <= line[count - 1][3], number)
-                    for _, place, author, number in line
+                    QueueEntry(author, ticket.shared, number <= line[count - 1][3], number)
+                    for _, ticket, author, number in line
                 ]
         return found
 
@@ -92,7 +92,9 @@ class MemoryServer:
 class MemorySession:
     """One session of a client."""
 
-    def __init__(self, server: MemoryServer, name: str, told: Told, lease: float) -> None:
+    def __init__(
+        self, server: MemoryServer, name: str, told: SessionListener, lease: float
+    ) -> None:
         self.server = server
         self.name = name
         self.told = told
@@ -118,44 +120,44 @@ class MemorySession:
         if self.server.refuses == kind:
             raise ConfigError(f"memory: no right to {kind}")
 
-    def _number(self, place: Place) -> int | None:
+    def _number(self, ticket: Ticket) -> int | None:
         """Return the number of an entry that is inside."""
-        line = self.server.queues.get(place.lock, [])
+        line = self.server.queues.get(ticket.lock, [])
         count = inside([other.shared for _, other, _, _ in line])
         for session, other, _, number in line[:count]:
-            if session is self and other == place:
+            if session is self and other == ticket:
                 return number
         return None
 
-    async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
-        self.server.tried.append((self, place))
+    async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
+        self.server.tried.append((self, ticket))
         await self._answer("join")
         if leaving is not None:
             await self._remove(leaving)
         self.server.number += 1
-        line = self.server.queues.setdefault(place.lock, [])
-        line.append((self, place, author, self.server.number))
-        return self._number(place)
+        line = self.server.queues.setdefault(ticket.lock, [])
+        line.append((self, ticket, author, self.server.number))
+        return self._number(ticket)
 
-    async def wait(self, place: Place) -> int:
+    async def wait(self, ticket: Ticket) -> int:
         await self._answer("wait")
         async with self.server.changed:
-            await self.server.changed.wait_for(lambda: self.lost or self._number(place))
+            await self.server.changed.wait_for(lambda: self.lost or self._number(ticket))
         await self._answer("wait")
-        number = self._number(place)
+        number = self._number(ticket)
         assert number is not None
         return number
 
-    async def leave(self, place: Place) -> None:
+    async def leave(self, ticket: Ticket) -> None:
         await self._answer("leave")
-        await self._remove(place)
+        await self._remove(ticket)
 
-    async def _remove(self, place: Place) -> None:
-        line = self.server.queues.get(place.lock, [])
-        line[:] = [entry for entry in line if (entry[0], entry[1]) != (self, place)]
+    async def _remove(self, ticket: Ticket) -> None:
+        line = self.server.queues.get(ticket.lock, [])
+        line[:] = [entry for entry in line if (entry[0], entry[1]) != (self, ticket)]
         await self.server.tell()
 
-    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
         await self._answer("lines")
         return self.server.lines(locks)
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie.engines.etcd.channel import Channel
-from coterie.engines.postgresql.line import Line as PostgresqlLine
+from coterie.engines.etcd.channel import EtcdChannel
+from coterie.engines.postgresql.session import ServerSession
 from coterie.engines.queue import desk
-from coterie.engines.redis.server import Line as RedisLine
+from coterie.engines.redis.server import RedisConnection
 from tests.cli.engine_servers import engine_server
 from tests.cluster.local_cluster import PATIENCE_SECONDS
 from tests.engines import postgresql_server
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 # The calls of an engine that each send one request to the server.
 CALLS: dict[str, tuple[type, tuple[str, ...]]] = {
-    "etcd": (Channel, ("call",)),
-    "valkey": (RedisLine, ("run_script", "publish")),
-    "postgresql": (PostgresqlLine, ("run_now", "ask_rows")),
+    "etcd": (EtcdChannel, ("call",)),
+    "valkey": (RedisConnection, ("run_script", "publish")),
+    "postgresql": (ServerSession, ("run_now", "ask_rows")),
 }
 ROUNDS = 10
 NEARLY = pytest.approx((2, 0), abs=0.5)  # leases are renewed meanwhile

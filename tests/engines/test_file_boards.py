@@ -7,45 +7,46 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.engines.file.directory import Directory, byte_lock
-from coterie.engines.file.directory.board import EARLIER, LIFE_OFFSET, MAGIC, read_board
-from coterie.engines.file.directory.words import Words
+from coterie.engines.file.directory import byte_lock
+from coterie.engines.file.directory.folder import Directory
+from coterie.engines.file.directory.lock_file import LockDirectory
+from coterie.engines.file.directory.program_record import EARLIER, LIFE_OFFSET, MAGIC, read_board
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from coterie.engines.file.directory.board import Entry
+    from coterie.engines.file.directory.program_record import BoardEntry
 
 EVERY_BYTE = byte_lock.request(byte_lock.ALONE, 0, 0)
 
 
 @pytest.fixture
-def programs(tmp_path: Path) -> Iterator[list[Words]]:
-    opened = [Words(Directory(str(tmp_path)), f"host:{number}") for number in (1, 2)]
+def programs(tmp_path: Path) -> Iterator[list[LockDirectory]]:
+    opened = [LockDirectory(Directory(str(tmp_path)), f"host:{number}") for number in (1, 2)]
     yield opened
     for program in opened:
         program.close()
 
 
-def seen(reader: Words, program: int) -> list[Entry]:
+def seen(reader: LockDirectory, program: int) -> list[BoardEntry]:
     return read_board(reader.boards.descriptor, program, reader.descriptor)
 
 
 def test_a_program_that_holds_nothing_locks_nothing_in_the_file_of_all(
-    programs: list[Words],
+    programs: list[LockDirectory],
 ) -> None:
     """The kernel looks through all locks of a file at each call."""
     program, reader = programs
-    seat = program.try_acquire("a")
-    assert seat is not None
+    handle = program.try_acquire("a")
+    assert handle is not None
     assert byte_lock.blocked(reader.descriptor, EVERY_BYTE)
-    seat.release()
-    program.give(seat)
+    handle.release()
+    program.give(handle)
     assert not byte_lock.blocked(reader.descriptor, EVERY_BYTE)
 
 
-def test_the_slots_of_a_program_that_has_ended_do_not_count(programs: list[Words]) -> None:
+def test_the_slots_of_a_program_that_has_ended_do_not_count(programs: list[LockDirectory]) -> None:
     program, reader = programs
     held = program.try_acquire("a")
     assert held is not None
@@ -55,7 +56,7 @@ def test_the_slots_of_a_program_that_has_ended_do_not_count(programs: list[Words
 
 
 def test_the_slot_of_a_lock_that_a_child_keeps_counts_as_long_as_the_child_does(
-    programs: list[Words],
+    programs: list[LockDirectory],
 ) -> None:
     program, reader = programs
     held = program.try_acquire("a")
@@ -69,19 +70,19 @@ def test_the_slot_of_a_lock_that_a_child_keeps_counts_as_long_as_the_child_does(
     assert seen(reader, program.program) == []
 
 
-def test_the_slot_of_a_seat_that_was_dropped_does_not_count(programs: list[Words]) -> None:
+def test_the_slot_of_a_seat_that_was_dropped_does_not_count(programs: list[LockDirectory]) -> None:
     program, reader = programs
-    seat = program.try_acquire("a")
-    assert seat is not None
-    del seat
+    handle = program.try_acquire("a")
+    assert handle is not None
+    del handle
     assert seen(reader, program.program) == []
 
 
 def test_a_slot_of_an_earlier_program_counts_by_the_byte_that_it_locks(
-    programs: list[Words], tmp_path: Path
+    programs: list[LockDirectory], tmp_path: Path
 ) -> None:
     program, reader = programs
-    seat = program.try_acquire("a")
+    handle = program.try_acquire("a")
     (now,) = seen(reader, program.program)
     board = (tmp_path / "boards" / f"{program.program:016x}").read_bytes()
     (tmp_path / "boards" / f"{1:016x}").write_bytes(board.replace(MAGIC, EARLIER, 1))
@@ -93,4 +94,4 @@ def test_a_slot_of_an_earlier_program_counts_by_the_byte_that_it_locks(
         assert [(entry.name, entry.process) for entry in seen(reader, 1)] == [("a", "host:1")]
     finally:
         os.close(words)
-    assert seat is not None
+    assert handle is not None

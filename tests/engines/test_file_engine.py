@@ -14,10 +14,11 @@ import pytest
 
 import coterie
 from coterie import LockLost, MisuseError, Unavailable
-from coterie.engines.file import waiting_room
-from coterie.engines.file.directory import Directory, byte_lock, read_quietly, words
-from coterie.engines.file.directory.line import Line
-from coterie.engines.file.directory.words import Word, Words
+from coterie.engines.file import waiters
+from coterie.engines.file.directory import byte_lock, lock_file
+from coterie.engines.file.directory.folder import Directory, read_quietly
+from coterie.engines.file.directory.lock_file import LockBytes, LockDirectory
+from coterie.engines.file.directory.wait_queue import WaitQueue
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ async def test_names_leave_nothing_behind(tmp_path: Path) -> None:
                 assert await c.locked(name)
             async with c.lock(name, shared=True, timeout=0):
                 pass
-    assert files(tmp_path) == ["queues", "reserve", "words"]
+    assert files(tmp_path) == ["reserve", "words"]
 
 
 @in_loop
@@ -133,7 +134,7 @@ async def test_a_line_is_gone_when_its_programs_are(tmp_path: Path) -> None:
 async def test_a_line_that_has_become_long_is_removed_when_no_task_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "LINE_BYTES_MAX", 100)
+    monkeypatch.setattr(lock_file, "QUEUE_BYTES_MAX", 100)
     sizes = []
     async with coterie.connect(f"file:{tmp_path}") as c:
         for _ in range(10):
@@ -153,7 +154,7 @@ async def test_a_line_in_which_tasks_wait_without_a_pause_takes_no_more_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It grows in length alone: what is before those that wait takes no space on the disk."""
-    monkeypatch.setattr(words, "LINE_BYTES_MAX", 4096)
+    monkeypatch.setattr(lock_file, "QUEUE_BYTES_MAX", 4096)
     async with coterie.connect(f"file:{tmp_path}") as c:
         [held, waiting] = [asyncio.create_task(acquired(c, "a")) for _ in range(2)]
         for _ in range(1000):
@@ -176,10 +177,10 @@ async def test_lines_of_the_dead_are_swept_away(tmp_path: Path) -> None:
         held = await acquired(c, "a")
         waiting = asyncio.create_task(acquired(c, "a"))
         await until_waiting(c, "a", 1)
-        (tmp_path / "lines" / Word("b").line).write_bytes(bytes(64))
+        (tmp_path / "lines" / LockBytes("b").queue).write_bytes(bytes(64))
         (tmp_path / "lines" / "notes.txt").touch()
         async with coterie.connect(f"file:{tmp_path}"):
-            assert files(tmp_path / "lines") == sorted([Word("a").line, "notes.txt"])
+            assert files(tmp_path / "lines") == sorted([LockBytes("a").queue, "notes.txt"])
         await held.release()
         await (await waiting).release()
 
@@ -204,7 +205,7 @@ async def test_a_file_that_is_removed_is_a_lock_lost(tmp_path: Path) -> None:
 async def test_a_line_that_is_removed_lets_nobody_in_together_and_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(waiters, "LOOK_AGAIN_SECONDS", 0.01)
     async with coterie.connect(f"file:{tmp_path}") as c:
         held = await acquired(c, "a")
         waiting = asyncio.create_task(acquired(c, "a"))
@@ -238,7 +239,7 @@ async def test_what_the_dead_left_is_swept_away(tmp_path: Path) -> None:
 async def test_a_bell_that_is_missing_delays_but_does_not_lose_anybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(waiters, "LOOK_AGAIN_SECONDS", 0.01)
     async with coterie.connect(f"file:{tmp_path}") as c:
         held = await acquired(c, "a")
         waiting = asyncio.create_task(c.lock("a").acquire())
@@ -348,7 +349,7 @@ async def test_one_that_waits_long_does_next_to_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It asks the kernel about the line, the lock and the file, and reads no board again."""
-    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(waiters, "LOOK_AGAIN_SECONDS", 0.001)
     async with (
         coterie.connect(f"file:{tmp_path}") as one,
         coterie.connect(f"file:{tmp_path}") as other,
@@ -359,14 +360,14 @@ async def test_one_that_waits_long_does_next_to_nothing(
         second = asyncio.create_task(acquired(other, "a"))
         await until_waiting(one, "a", 2)
         looks = 0
-        looked = Line.is_next
+        looked = WaitQueue.is_next
 
-        def count(line: Line) -> bool:
+        def count(line: WaitQueue) -> bool:
             nonlocal looks
             looks += 1
             return looked(line)
 
-        monkeypatch.setattr(Line, "is_next", count)
+        monkeypatch.setattr(WaitQueue, "is_next", count)
         while looks < 20:  # noqa: ASYNC110 - files have no events
             await asyncio.sleep(0.001)
         await held.release()
@@ -379,19 +380,19 @@ async def test_a_waiter_that_is_stopped_when_its_turn_comes_is_passed_after_a_wh
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first one is not served by its event loop any more, as if its process was stopped."""
-    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(waiters, "LOOK_AGAIN_SECONDS", 0.01)
     async with coterie.connect(f"file:{tmp_path}") as c:
         held = await acquired(c, "a")
-        program = Words(Directory(str(tmp_path)), "host:1")
-        stopped = program.seat()
-        assert stopped.join(program.word("a"), 1, shared=False, owner=1, task=b"")
+        program = LockDirectory(Directory(str(tmp_path)), "host:1")
+        stopped = program.handle()
+        assert stopped.join(program.lock_bytes("a"), 1, shared=False, owner=1, task=b"")
         waiting = asyncio.create_task(acquired(c, "a"))
         await until_waiting(c, "a", 2)
         await held.release()
         late = await waiting
-        assert stopped.look(program.word("a"), shared=False) is None, "the lock is held"
+        assert stopped.look(program.lock_bytes("a"), shared=False) is None, "the lock is held"
         await late.release()
-        token = stopped.look(program.word("a"), shared=False)
+        token = stopped.look(program.lock_bytes("a"), shared=False)
         assert token is not None
         assert token > late.token
         program.close()
@@ -400,9 +401,11 @@ async def test_a_waiter_that_is_stopped_when_its_turn_comes_is_passed_after_a_wh
 def test_a_waiter_stands_in_the_line_from_when_its_place_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program, others = (Words(Directory(str(tmp_path)), f"host:{number}") for number in (1, 2))
-    word = program.word("a")
-    held, late, other = program.try_acquire("a"), program.seat(), others.seat()
+    program, others = (
+        LockDirectory(Directory(str(tmp_path)), f"host:{number}") for number in (1, 2)
+    )
+    lock_bytes = program.lock_bytes("a")
+    held, late, other = program.try_acquire("a"), program.handle(), others.handle()
     call = byte_lock.call
     assert held is not None
 
@@ -416,10 +419,10 @@ def test_a_waiter_stands_in_the_line_from_when_its_place_is_locked(
     with monkeypatch.context() as slow:
         slow.setattr(byte_lock, "call", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            late.join(word, 1, shared=False, owner=1, task=b"")
-    assert other.join(word, 1, shared=False, owner=1, task=b"")
+            late.join(lock_bytes, 1, shared=False, owner=1, task=b"")
+    assert other.join(lock_bytes, 1, shared=False, owner=1, task=b"")
     held.release()
-    assert other.look(word, shared=False) is not None, "the interrupted one has left no place"
+    assert other.look(lock_bytes, shared=False) is not None, "the interrupted one has left no place"
     for opened in (program, others):
         opened.close()
 
@@ -428,34 +431,34 @@ def test_one_that_is_rung_for_before_its_turn_lets_the_first_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One takes the first place and is slow to lock it: those behind it do so, and one of them enters."""
-    programs = [Words(Directory(str(tmp_path)), f"host:{number}") for number in range(4)]
-    word = programs[0].word("a")
+    programs = [LockDirectory(Directory(str(tmp_path)), f"host:{number}") for number in range(4)]
+    lock_bytes = programs[0].lock_bytes("a")
     held = programs[0].try_acquire("a")
     assert held is not None
-    slow, quick, last = (program.seat() for program in programs[1:])
+    slow, quick, last = (program.handle() for program in programs[1:])
     bells = [program.bell() for program in programs]
 
     def overtake(*arguments: Any) -> Any:
         if arguments[2] == byte_lock.request(byte_lock.ALONE, 0):
             hurried.undo()
-            assert quick.join(word, 1, shared=False, owner=1, task=b"")
+            assert quick.join(lock_bytes, 1, shared=False, owner=1, task=b"")
             held.release()
-            assert quick.look(word, shared=False) is not None
-            assert last.join(word, 1, shared=False, owner=1, task=b"")
+            assert quick.look(lock_bytes, shared=False) is not None
+            assert last.join(lock_bytes, 1, shared=False, owner=1, task=b"")
         return call(*arguments)
 
     call = byte_lock.call
     with monkeypatch.context() as hurried:
         hurried.setattr(byte_lock, "call", overtake)
-        assert slow.join(word, 1, shared=False, owner=1, task=b"")
+        assert slow.join(lock_bytes, 1, shared=False, owner=1, task=b"")
     assert os.read(bells[2], 100)
     quick.release()
     assert os.read(bells[3], 100), "the one behind it is rung for"
-    assert last.look(word, shared=False) is None, "it is not its turn"
+    assert last.look(lock_bytes, shared=False) is None, "it is not its turn"
     with pytest.raises(BlockingIOError):
         os.read(bells[1], 100)
     last.pass_on()
     assert os.read(bells[1], 100)
-    assert slow.look(word, shared=False) is not None
+    assert slow.look(lock_bytes, shared=False) is not None
     for program in programs:
         program.close()

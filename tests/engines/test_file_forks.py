@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.engines.file.directory import Directory
-from coterie.engines.file.directory.words import Seat, Words
+from coterie.engines.file.directory.folder import Directory
+from coterie.engines.file.directory.lock_file import LockDirectory, LockHandle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def words(tmp_path: Path) -> Iterator[Words]:
-    opened = Words(Directory(str(tmp_path)), "host:1")
+def directory(tmp_path: Path) -> Iterator[LockDirectory]:
+    opened = LockDirectory(Directory(str(tmp_path)), "host:1")
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def others(tmp_path: Path) -> Iterator[Words]:
-    opened = Words(Directory(str(tmp_path)), "host:2")
+def others(tmp_path: Path) -> Iterator[LockDirectory]:
+    opened = LockDirectory(Directory(str(tmp_path)), "host:2")
     yield opened
     opened.close()
 
@@ -65,42 +65,44 @@ def kept_by_child() -> str:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")  # noqa: PTH110
-def test_a_child_keeps_nothing_that_is_held_waited_for_or_idle(words: Words, others: Words) -> None:
-    held, idle = words.try_acquire("a"), words.seat()
-    words.give(idle)
-    blocked = others.seat()
+def test_a_child_keeps_nothing_that_is_held_waited_for_or_idle(
+    directory: LockDirectory, others: LockDirectory
+) -> None:
+    held, idle = directory.try_acquire("a"), directory.handle()
+    directory.give(idle)
+    blocked = others.handle()
     others.bell()
     assert held is not None
-    assert blocked.join(others.word("a"), 1, shared=False, owner=1, task=b"")
+    assert blocked.join(others.lock_bytes("a"), 1, shared=False, owner=1, task=b"")
     assert kept_by_child() == "none"
     assert others.try_acquire("a") is None, "the parent has it still"
     held.release()
-    assert blocked.look(others.word("a"), shared=False) is not None
+    assert blocked.look(others.lock_bytes("a"), shared=False) is not None
     blocked.release()
 
 
 def test_a_lock_is_free_when_it_is_released_though_a_child_has_a_copy(
-    words: Words, others: Words
+    directory: LockDirectory, others: LockDirectory
 ) -> None:
-    held = words.try_acquire("a")
+    held = directory.try_acquire("a")
     assert held is not None
     copies = [os.dup(descriptor) for descriptor in held.lend()]  # as a child has them
     held.release()
     taken = others.try_acquire("a")
     assert taken is not None
     taken.release()
-    assert not held.is_reusable, "or the child would keep the next lock of this seat, too"
+    assert not held.is_reusable, "or the child would keep the next lock of this handle, too"
     for copy in copies:
         os.close(copy)
 
 
 def test_what_a_child_has_inherited_keeps_the_lock_when_the_parent_is_gone(
-    words: Words, others: Words
+    directory: LockDirectory, others: LockDirectory
 ) -> None:
-    held = words.try_acquire("a")
+    held = directory.try_acquire("a")
     assert held is not None
     copies = [os.dup(descriptor) for descriptor in held.lend()]
-    words.abandon()  # as the kernel does when a process is killed
+    directory.abandon()  # as the kernel does when a process is killed
     assert others.try_acquire("a") is None
     for copy in copies:
         os.close(copy)
@@ -108,20 +110,20 @@ def test_what_a_child_has_inherited_keeps_the_lock_when_the_parent_is_gone(
 
 
 def test_no_fork_happens_between_opening_a_seat_and_remembering_it(
-    words: Words, monkeypatch: pytest.MonkeyPatch
+    directory: LockDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside, forked = threading.Event(), threading.Event()
-    opened = Words.open_again
+    opened = LockDirectory.open_again
 
-    def slowly(self: Words) -> int:
+    def slowly(self: LockDirectory) -> int:
         descriptor = opened(self)
         inside.set()
         forked.wait(0.05)  # in vain: the fork has to wait for us
         return descriptor
 
-    monkeypatch.setattr(Words, "open_again", slowly)
-    seats: list[Seat] = []
-    opening = threading.Thread(target=lambda: seats.append(words.seat()))
+    monkeypatch.setattr(LockDirectory, "open_again", slowly)
+    handles: list[LockHandle] = []
+    opening = threading.Thread(target=lambda: handles.append(directory.handle()))
     opening.start()
     assert inside.wait(10)
     kept = kept_by_child()

@@ -10,7 +10,7 @@ import pytest
 
 import coterie
 from coterie.engines.file import engine, parties
-from coterie.engines.file.directory import board
+from coterie.engines.file.directory import program_record
 from coterie.engines.file.status import DirectoryState, inspect, inspect_waits
 from coterie.errors import Unavailable
 from tests.locks.memory import in_loop
@@ -96,7 +96,7 @@ async def test_boards_of_the_dead_are_not_shown_and_not_removed(tmp_path: Path) 
 
 @in_loop
 async def test_files_may_vanish_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = board.programs
+    listed = program_record.programs
 
     def remove_and_list(boards: int) -> list[int]:
         found = listed(boards)

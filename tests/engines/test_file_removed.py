@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.engines.file import engine, waiting_room
-from coterie.engines.file.directory.words import Words
+from coterie.engines.file import engine, waiters
+from coterie.engines.file.directory.lock_file import LockDirectory
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def check_two_holders(folder: Path, remove: Callable[[Path], None]) -> Non
 async def test_a_waiter_goes_on_in_the_directory_that_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(waiters, "LOOK_AGAIN_SECONDS", 0.01)
     folder = tmp_path / "locks"
     async with coterie.connect(f"file:{folder}") as c:
         first = await acquired(c, "a")
@@ -104,10 +104,10 @@ def test_one_whose_lock_is_in_a_file_that_was_replaced_meanwhile_takes_it_again(
 ) -> None:
     """Else two could hold it in two files, and neither would see the other."""
     folder = tmp_path / "locks"
-    in_place = Words.in_place
+    in_place = LockDirectory.in_place
     asked: list[bool] = []
 
-    def remove_and_look(words: Words) -> bool:
+    def remove_and_look(words: LockDirectory) -> bool:
         if not asked:
             remove(folder)
         asked.append(in_place(words))
@@ -116,7 +116,7 @@ def test_one_whose_lock_is_in_a_file_that_was_replaced_meanwhile_takes_it_again(
     @in_loop
     async def acquire() -> None:
         async with coterie.connect(f"file:{folder}") as c:
-            monkeypatch.setattr(Words, "in_place", remove_and_look)
+            monkeypatch.setattr(LockDirectory, "in_place", remove_and_look)
             async with c.lock("a", timeout=10) as held:
                 assert asked == [False, True]
                 assert held.valid
@@ -129,13 +129,13 @@ def test_one_whose_lock_is_in_a_file_that_was_replaced_meanwhile_takes_it_again(
 async def test_a_directory_that_is_removed_again_and_again_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def remove_and_look(_: Words) -> bool:
+    def remove_and_look(_: LockDirectory) -> bool:
         shutil.rmtree(tmp_path / "locks")
         return False
 
     async with coterie.connect(f"file:{tmp_path}/locks") as c:
         monkeypatch.setattr(engine, "TRIES", 5)
-        monkeypatch.setattr(Words, "in_place", remove_and_look)
+        monkeypatch.setattr(LockDirectory, "in_place", remove_and_look)
         with pytest.raises(coterie.Unavailable, match="again and again"):
             await c.lock("a").acquire()
 

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie import ConfigError
-from coterie.engines.file.directory import Directory, byte_lock, tokens
+from coterie.engines.file.directory import byte_lock, tokens
+from coterie.engines.file.directory.folder import Directory
 from coterie.engines.file.directory.tokens import (
     AHEAD_MAX,
     CELL,
     HEADER,
     MAGIC,
     RESERVED_AT_ONCE,
-    Cell,
-    Tokens,
+    TokenCell,
+    TokenSource,
 )
 
 if TYPE_CHECKING:
@@ -33,14 +34,14 @@ class Drawer:
         self._folder = Directory(str(folder)).open()
         flags = os.O_RDWR | os.O_CREAT
         self.words = os.open("words", flags, dir_fd=self._folder.descriptor)
-        self.cell = Cell(7)
+        self.cell = TokenCell(7)
         try:
-            self._tokens = Tokens(self.words, self._folder, "words")
+            self._tokens = TokenSource(self.words, self._folder, "words")
         except BaseException:
             self.close()
             raise
 
-    def draw(self, cell: Cell | None = None, word: int = 2, *, ahead: bool = False) -> int:
+    def draw(self, cell: TokenCell | None = None, word: int = 2, *, ahead: bool = False) -> int:
         token = self._tokens.draw(self.words, cell or self.cell, self._program, word, ahead=ahead)
         assert token is not None
         return token
@@ -80,7 +81,7 @@ def test_programs_and_cells_go_on_where_others_are(tmp_path: Path, drawer: Drawe
     other = Drawer(tmp_path)
     given = [each.draw() for each in (drawer, other, other, drawer, other)]
     assert given == sorted(set(given))
-    assert drawer.draw(Cell(8)) < given[-1], "locks with other cells have their own sequence"
+    assert drawer.draw(TokenCell(8)) < given[-1], "locks with other cells have their own sequence"
     other.close()
 
 
@@ -223,7 +224,9 @@ def test_a_cell_at_which_another_process_is_stopped_is_not_waited_for(
     assert byte_lock.attempt(other.words, other.cell.lock)
     folder = Directory(str(tmp_path)).open()
     with folder:
-        assert Tokens(drawer.words, folder, "words").draw(drawer.words, drawer.cell, 1, 2) is None
+        assert (
+            TokenSource(drawer.words, folder, "words").draw(drawer.words, drawer.cell, 1, 2) is None
+        )
     other.close()
     drawer.draw()
 
@@ -267,7 +270,7 @@ def test_tokens_of_each_lock_grow_whoever_draws_ahead_from_its_cell(
     chance = random.Random(seed)
     drawers = [Drawer(tmp_path, program) for program in (1, 2, 3)]
     words = (5, 6)  # two locks of one cell
-    cells = {(drawer, word): Cell(7) for drawer in drawers for word in words}
+    cells = {(drawer, word): TokenCell(7) for drawer in drawers for word in words}
     last = dict.fromkeys(words, 0)
     drawer = drawers[0]
     given = 0
@@ -275,7 +278,7 @@ def test_tokens_of_each_lock_grow_whoever_draws_ahead_from_its_cell(
         if chance.random() < 0.1:
             drawer = chance.choice(drawers)
         if chance.random() < 0.01:  # as when a program has known too many names
-            cells[drawer, words[0]] = Cell(7)
+            cells[drawer, words[0]] = TokenCell(7)
         word = chance.choice(words) if chance.random() < 0.1 else words[0]
         token = drawer.draw(cells[drawer, word], word, ahead=chance.random() < 0.9)
         assert token > last[word], f"seed {seed}"
@@ -302,13 +305,13 @@ def test_another_lock_of_the_cell_may_draw_while_one_takes_what_it_has_drawn_ahe
     def late(*arguments: Any) -> bytes:
         found = real(*arguments)
         monkeypatch.undo()
-        meanwhile.extend(other.draw(Cell(7), 3) for _ in range(100))
+        meanwhile.extend(other.draw(TokenCell(7), 3) for _ in range(100))
         return found
 
     monkeypatch.setattr(os, "pread", late)
     given = drawer.draw(ahead=True)
     assert len(meanwhile) == 100
-    assert other.draw(Cell(7), 3) > meanwhile[-1]
+    assert other.draw(TokenCell(7), 3) > meanwhile[-1]
     assert third.draw(ahead=True) > given
     assert drawer.draw(ahead=True) > given + 1
     for each in (other, third):

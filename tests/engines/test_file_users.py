@@ -17,12 +17,12 @@ import pytest
 
 import coterie
 from coterie.algorithms.deadlock.condition import any_of
-from coterie.engines.file.directory import COMMON, Directory
-from coterie.engines.file.directory.board import SLOT_BYTES
+from coterie.engines.file.directory.folder import COMMON, Directory
+from coterie.engines.file.directory.lock_file import LockBytes, LockDirectory
+from coterie.engines.file.directory.program_record import SLOT_BYTES
 from coterie.engines.file.directory.wait_board import Notice, read_wait
-from coterie.engines.file.directory.words import Word, Words
 from coterie.engines.file.status import inspect
-from coterie.locks.deadlocks.lock_waits import LockOwner, LockWait, OwnerId, Wanted
+from coterie.locks.deadlocks.reports import LockOwner, LockWait, OwnerId, Wanted
 from tests.locks.memory import in_loop
 from tests.processes import BOUND_SECONDS, kill, line, until
 
@@ -40,7 +40,7 @@ needs_root = pytest.mark.skipif(
 AS_USER = """
 import os, sys, asyncio, pwd, tempfile, traceback
 import coterie, coterie.sync, coterie.locks.deadlocks.waits, coterie.engines.file.waits
-from coterie.engines.file import directory
+from coterie.engines.file.directory import folder as directory
 directory.DEFAULT_FOLDER = sys.argv[1]
 os.environ.pop("COTERIE_DIR", None)
 user, url = int(sys.argv[2]), sys.argv[3]
@@ -262,10 +262,6 @@ def link_boards(folder: Path, victim: Path) -> None:
     (folder / "boards").symlink_to(victim)
 
 
-def link_earlier_queues(folder: Path, victim: Path) -> None:
-    (folder / "queues").symlink_to(victim)
-
-
 TRAPS = [
     link_directory,
     link_words,
@@ -273,7 +269,6 @@ TRAPS = [
     link_reserve,
     link_lines,
     link_boards,
-    link_earlier_queues,
 ]
 
 
@@ -316,8 +311,8 @@ def test_what_is_no_line_is_said_and_not_written_to(tmp_path: Path, kind: str) -
     (tmp_path / "file").write_text("of root")
     folder = tmp_path / "locks"
     with coterie.sync.connect(f"file:{folder}") as c, c.lock("a"):
-        words = Words(Directory(str(folder)), "host:1")
-        trap = folder / "lines" / Word("a").line
+        words = LockDirectory(Directory(str(folder)), "host:1")
+        trap = folder / "lines" / LockBytes("a").queue
         if kind == "link":
             trap.symlink_to(tmp_path / "file")
         elif kind == "pipe":
@@ -325,7 +320,7 @@ def test_what_is_no_line_is_said_and_not_written_to(tmp_path: Path, kind: str) -
         else:
             trap.mkdir()
         with pytest.raises(OSError, match=str(trap.name)):
-            words.seat().join(words.word("a"), 1, shared=False, owner=1, task=b"")
+            words.handle().join(words.lock_bytes("a"), 1, shared=False, owner=1, task=b"")
         words.close()
         assert (tmp_path / "file").read_text() == "of root"
 
@@ -333,10 +328,10 @@ def test_what_is_no_line_is_said_and_not_written_to(tmp_path: Path, kind: str) -
 def test_a_bell_that_is_no_pipe_is_not_rung(tmp_path: Path) -> None:
     """It would be a file of another user that we write to."""
     with coterie.sync.connect(f"file:{tmp_path}") as c, c.lock("a"):
-        words = Words(Directory(str(tmp_path)), "host:1")
+        words = LockDirectory(Directory(str(tmp_path)), "host:1")
         bell = tmp_path / "boards" / f"{words.program:016x}.bell"
         bell.write_text("of root")
-        assert words.seat().join(words.word("a"), 1, shared=False, owner=1, task=b"")
+        assert words.handle().join(words.lock_bytes("a"), 1, shared=False, owner=1, task=b"")
     assert bell.read_text() == "of root"
     words.close()
 
@@ -356,7 +351,7 @@ async def test_what_is_no_board_stops_nobody(tmp_path: Path) -> None:
             assert [party.token for party in await c.holders("a")] == [held.token]
             assert held.token < 2**53
             assert len(inspect(tmp_path).locks) == 1
-            other = Words(Directory(str(tmp_path)), "host:1")
+            other = LockDirectory(Directory(str(tmp_path)), "host:1")
             assert other.try_acquire("a") is None
             other.close()
 

@@ -455,7 +455,21 @@ async def test_a_role_without_rights_is_told_what_it_needs(server: PostgresqlSer
     assert "permission denied for database bare; locks need a schema" in await refused(url)
     async with coterie.connect(server.url().replace("/postgres", "/bare")):
         pass
-    assert "permission denied for schema coterie; locks need" in await refused(url)
+    complaint = await refused(url)
+    assert "permission denied for schema coterie; locks need" in complaint
+    assert complaint.endswith("grant usage on it, and all on its sequence and its table")
+    administrator = await asyncpg.connect(server.url().replace("/postgres", "/bare"))
+    try:
+        for right in ("usage on schema coterie", "all on coterie.number", "all on coterie.epoch"):
+            await administrator.execute(f"grant {right} to guest")
+        async with coterie.connect(url) as c, c.lock("x"):
+            pass
+        # The next run of the server is not in the table.
+        await administrator.execute("update coterie.epoch set run = 'before'")
+        async with coterie.connect(url) as c, c.lock("x"):
+            pass
+    finally:
+        await administrator.close()
 
 
 @in_loop

@@ -23,7 +23,7 @@ from coterie.errors import (
 )
 from coterie.locks import Coordinator
 from coterie.locks.internals import engine_of
-from tests.engines.memory_server import MemoryServer
+from tests.engines.memory_server import MemoryServer, MemorySession
 from tests.locks.memory import in_loop, until
 
 if TYPE_CHECKING:
@@ -352,8 +352,8 @@ async def test_an_entry_of_a_lost_session_is_not_taken_for_one_of_the_next() -> 
             await server.forget(former, "the line was cut")
             await until(lambda: server.tried[-1][0] not in (former, server.tried[0][0]))
         assert await waiting is not None
-    places = [place for session, place in server.tried if session is not server.tried[0][0]]
-    assert len(places) == len(set(places)) == 2
+    tickets = [ticket for session, ticket in server.tried if session is not server.tried[0][0]]
+    assert len(tickets) == len(set(tickets)) == 2
 
 
 @in_loop
@@ -417,3 +417,39 @@ async def test_a_knock_that_is_lost_is_repeated() -> None:
             assert not server.loses_mail
         stop.set()
         await using
+
+
+@pytest.mark.parametrize("kind", ["join", "wait", "leave"])
+@in_loop
+async def test_a_call_that_is_cancelled_with_its_session_forgets_no_request(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client library may cancel the calls that are under way when its connection is closed."""
+    server = MemoryServer()
+    call, close = getattr(MemorySession, kind), MemorySession.close
+    under_way: dict[MemorySession, asyncio.Future[None]] = {}
+
+    async def hang(self: MemorySession, *given: object) -> object:
+        if not under_way:
+            under_way[self] = asyncio.get_running_loop().create_future()
+            await under_way[self]
+        return await call(self, *given)
+
+    async def close_and_cancel(self: MemorySession) -> None:
+        if self in under_way:
+            under_way[self].cancel()
+        await close(self)
+
+    monkeypatch.setattr(MemorySession, "close", close_and_cancel)
+    async with programs(server, 2) as (ann, bob):
+        held = await taken(bob)
+        monkeypatch.setattr(MemorySession, kind, hang)
+        task = asyncio.create_task(ann.lock("x").acquire())
+        if kind == "leave":
+            await until(lambda: len(server.queues["x"]) == 2)
+            task.cancel()
+        await until(lambda: bool(under_way))
+        again = task if kind != "leave" else asyncio.create_task(ann.lock("x").acquire())
+        await server.forget(next(iter(under_way)), "it was forgotten")
+        await held.release()
+        assert await again

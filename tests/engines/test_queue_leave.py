@@ -13,7 +13,7 @@ from tests.locks.memory import in_loop
 if TYPE_CHECKING:
     import pytest
 
-    from coterie.engines.queue.server import Place
+    from coterie.engines.queue.server import Ticket
 
 
 def test_a_request_does_not_wait_behind_our_own_former_entry(
@@ -22,10 +22,10 @@ def test_a_request_does_not_wait_behind_our_own_former_entry(
     """Or else it would take the lock for wanted by others, and never keep it."""
     leave = MemorySession.leave
 
-    async def leave_late(self: MemorySession, place: Place) -> None:
+    async def leave_late(self: MemorySession, ticket: Ticket) -> None:
         for _ in range(10):
             await asyncio.sleep(0)
-        await leave(self, place)
+        await leave(self, ticket)
 
     monkeypatch.setattr(MemorySession, "leave", leave_late)
     take_again()

@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 
 import coterie
 from coterie import system
-from coterie.engines.queue.server import Author, Place, SessionLost
+from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.engines.queue.url import parse_server_url
 from coterie.engines.zookeeper import names
 from coterie.engines.zookeeper.connection import LoopHandler
@@ -150,21 +150,21 @@ def test_different_locks_have_different_nodes() -> None:
 
 
 def test_a_name_tells_all_about_an_entry() -> None:
-    place = Place("x", True, 7)
-    name = names.stem(place, author("ann")) + "0000000012"
-    assert name.startswith(names.prefix(place, "ann"))
-    assert names.line([name]) == [names.Node(12, name, True, author("ann"))]
+    ticket = Ticket("x", True, 7)
+    name = names.stem(ticket, author("ann")) + "0000000012"
+    assert name.startswith(names.prefix(ticket, "ann"))
+    assert names.line([name]) == [names.QueueNode(12, name, True, author("ann"))]
 
 
 def test_entries_stand_in_the_order_of_their_sequence_and_strangers_do_not_count() -> None:
-    late = names.stem(Place("x", False, 1), author("ann")) + "0000000010"
-    early = names.stem(Place("x", True, 2), author("bob")) + "0000000009"
+    late = names.stem(Ticket("x", False, 1), author("ann")) + "0000000010"
+    early = names.stem(Ticket("x", True, 2), author("bob")) + "0000000009"
     strangers = ["lock-0000000001", "x-1-2", "x", "x-a-b-c-d-e"]
     assert [node.name for node in names.line([late, *strangers, early])] == [early, late]
 
 
 def test_a_sharer_waits_for_exclusive_entries_alone() -> None:
-    stems = [names.stem(Place("x", shared, 1), author("ann")) for shared in (True, False, True)]
+    stems = [names.stem(Ticket("x", shared, 1), author("ann")) for shared in (True, False, True)]
     nodes = names.line(f"{stem}{number:010}" for number, stem in enumerate(stems))
     assert names.in_the_way(nodes, nodes[1]) == nodes[:1]
     assert names.in_the_way(nodes, nodes[2]) == nodes[1:2]
@@ -369,7 +369,7 @@ async def test_a_session_that_has_expired_is_over_for_good(server: ZooKeeper) ->
         session(server.url(), "look") as look,
         session(server.url(proxy.port), "ann", heard) as ann,
     ):
-        await ann.join(Place(lock, False, 1), author("ann"), None)
+        await ann.join(Ticket(lock, False, 1), author("ann"), None)
         proxy.stall()
 
         async def gone() -> bool:
@@ -380,7 +380,7 @@ async def test_a_session_that_has_expired_is_over_for_good(server: ZooKeeper) ->
         proxy.resume()
         assert "expired" in await heard.ended
         with pytest.raises(SessionLost, match="expired"):
-            await ann.join(Place(lock, False, 2), author("ann"), None)
+            await ann.join(Ticket(lock, False, 2), author("ann"), None)
         assert not await look.lines([lock])
 
 
@@ -413,13 +413,13 @@ async def test_a_short_break_of_the_line_costs_nothing(server: ZooKeeper) -> Non
 @needs_server
 @in_loop
 async def test_an_entry_that_an_operator_has_removed_is_a_loss(server: ZooKeeper) -> None:
-    heard, place = Listener(), Place("gone", False, 1)
+    heard, ticket = Listener(), Ticket("gone", False, 1)
     async with session(server.url(), "ann") as ann, session(server.url(), "bob", heard) as bob:
-        await ann.join(place, author("ann"), None)
-        assert await bob.join(place, author("bob"), None) is None
-        waiting = asyncio.create_task(bob.wait(place))
+        await ann.join(ticket, author("ann"), None)
+        assert await bob.join(ticket, author("bob"), None) is None
+        waiting = asyncio.create_task(bob.wait(ticket))
         await asyncio.to_thread(remove, server, "/coterie/q/gone", "-bob-")
-        await ann.leave(place)
+        await ann.leave(ticket)
         assert "removed" in await heard.ended
         with pytest.raises(SessionLost, match="removed"):
             await waiting
@@ -513,14 +513,14 @@ async def test_a_wait_that_is_given_up_leaves_no_entry(server: ZooKeeper) -> Non
 async def test_an_entry_whose_creation_was_not_answered_is_found_by_its_name(
     server: ZooKeeper, stays: bool
 ) -> None:
-    place, lock = Place("unknown", False, 5), "unknown"
+    ticket, lock = Ticket("unknown", False, 5), "unknown"
     async with (
         proxied(server) as proxy,
         session(server.url(), "look") as look,
         session(server.url(proxy.port), "ann") as ann,
     ):
         proxy.stall(DOWN)
-        joining = asyncio.create_task(ann.join(place, author("ann"), None))
+        joining = asyncio.create_task(ann.join(ticket, author("ann"), None))
 
         async def stands() -> bool:
             return lock in await look.lines([lock])
@@ -531,25 +531,25 @@ async def test_an_entry_whose_creation_was_not_answered_is_found_by_its_name(
             await joining
         proxy.resume()
         if stays:
-            await patiently(lambda: ann.join(place, author("ann"), None))
+            await patiently(lambda: ann.join(ticket, author("ann"), None))
         else:
-            await patiently(lambda: ann.leave(place))
+            await patiently(lambda: ann.leave(ticket))
         assert len((await look.lines([lock])).get(lock, [])) == stays
 
 
 @needs_server
 @in_loop
 async def test_an_entry_whose_creation_did_not_arrive_is_made_then(server: ZooKeeper) -> None:
-    place, lock = Place("not-arrived", False, 5), "not-arrived"
+    ticket, lock = Ticket("not-arrived", False, 5), "not-arrived"
     async with proxied(server) as proxy, session(server.url(proxy.port), "ann") as ann:
         proxy.stall(UP)
-        joining = asyncio.create_task(ann.join(place, author("ann"), None))
+        joining = asyncio.create_task(ann.join(ticket, author("ann"), None))
         await asyncio.sleep(0)
         proxy.sever()
         with pytest.raises(Unavailable):
             await joining
         proxy.resume()
-        await patiently(lambda: ann.join(place, author("ann"), None))
+        await patiently(lambda: ann.join(ticket, author("ann"), None))
         assert len((await ann.lines([lock]))[lock]) == 1
 
 
@@ -617,9 +617,9 @@ async def test_a_deadlock_of_two_programs_is_found(server: ZooKeeper) -> None:
 @needs_server
 @in_loop
 async def test_the_locks_of_a_user_are_for_that_user_alone(server: ZooKeeper) -> None:
-    place = f"127.0.0.1:{server.port}/apps/one?lease=2"
-    async with coterie.connect(f"zookeeper://ann:secret@{place}") as ann, ann.lock("x") as held:
+    address = f"127.0.0.1:{server.port}/apps/one?lease=2"
+    async with coterie.connect(f"zookeeper://ann:secret@{address}") as ann, ann.lock("x") as held:
         assert held.valid
         for user in ("", "ann:wrong@", "bob:secret@"):
             with pytest.raises(ConfigError, match="refused"):
-                await coterie.connect(f"zookeeper://{user}{place}").open()
+                await coterie.connect(f"zookeeper://{user}{address}").open()

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, ParamSpec
 
 from coterie import Coordinator, Party
-from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.deadlocks.waits import Waits
 
 if TYPE_CHECKING:

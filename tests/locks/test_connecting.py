@@ -11,7 +11,7 @@ import pytest
 
 import coterie
 from coterie import ConfigError, UsageError
-from coterie.engines.file.directory import default_folder
+from coterie.engines.file.directory.folder import default_folder
 from coterie.engines.file.engine import make_engine
 
 
@@ -83,10 +83,10 @@ def test_importing_coterie_imports_neither_asyncio_nor_numpy() -> None:
 
 def test_a_lock_of_this_machine_needs_neither_an_event_loop_nor_any_package(tmp_path: Path) -> None:
     program = (
-        "import sys; from coterie.engines.file.directory.words import Words;"
-        " from coterie.engines.file.directory import directory_at, folder_of;"
-        f" words = Words(directory_at(folder_of('file:{tmp_path}/locks')), 'host:1');"
-        " seat = words.try_acquire('a'); assert seat.token > 0; seat.release(); words.close();"
+        "import sys; from coterie.engines.file.directory.lock_file import LockDirectory;"
+        " from coterie.engines.file.directory.folder import directory_at, folder_of;"
+        f" words = LockDirectory(directory_at(folder_of('file:{tmp_path}/locks')), 'host:1');"
+        " handle = words.try_acquire('a'); assert handle.token > 0; handle.release(); words.close();"
         " sys.exit(bool({'asyncio', 'click', 'msgspec', 'numpy', 'pathlib', 'threading'}"
         " & set(sys.modules)))"
     )

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from coterie import locks
 from coterie.algorithms.deadlock.condition import any_of
-from coterie.engines.file.directory import Directory
+from coterie.engines.file.directory.folder import Directory
 from coterie.engines.file.directory.wait_board import Notice, read_wait, sweep
 from coterie.engines.file.engine import FileEngine
 from coterie.engines.file.waits import WaitBoard
 from coterie.errors import DeadlockDetected
-from coterie.locks.deadlocks import waits as deadlocks
-from coterie.locks.deadlocks.lock_waits import LockOwner, LockWait, OwnerId, Wanted
+from coterie.locks.deadlocks import search as deadlocks
+from coterie.locks.deadlocks.reports import LockOwner, LockWait, OwnerId, Wanted
 from coterie.locks.internals import engine_of
 from tests.cluster.local_cluster import Program
 from tests.locks.memory import in_loop, until

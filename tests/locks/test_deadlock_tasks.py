@@ -1,4 +1,4 @@
-"""Tasks of one process that wait for each other: noticed at once, over whatever engine."""
+"""Tasks of one process that wait for each other: noticed before others are asked, on any engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.errors import DeadlockDetected
-from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.deadlocks.waits import Waits
 from tests.harness import broken_class
 from tests.locks.memory import MemoryEngine, coordinator, in_loop, until
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from coterie import Coordinator
     from coterie.locks import Acquirable
+    from coterie.locks.engine import Claim
+    from coterie.locks.lock import Owner
 
 
 class Stage:
@@ -280,8 +282,13 @@ async def test_who_is_cancelled_and_chosen_in_the_same_turn_leaves_nothing(
     await stage.hold("ann", "a")
     async with stage.c.lock("b"):
         await stage.want("ann", "b")
-        ann = stage.tasks.pop("ann")
-        ann.cancel()  # takes effect in a later turn than the choice
+        ann, begin = stage.tasks.pop("ann"), stage.engine.waits.begin
+
+        def cancel_and_begin(owner: Owner, claim: Claim) -> None:
+            ann.cancel()  # takes effect in a later turn than the choice
+            begin(owner, claim)
+
+        stage.engine.waits.begin = cancel_and_begin  # type: ignore[method-assign] # a spy
         assert await stage.c.lock("a").acquire(), "ann was chosen, as the younger"
         assert stage.engine.waits.victims == 1
         await asyncio.wait({ann})

@@ -12,10 +12,10 @@ import pytest
 
 import coterie
 from coterie import MisuseError
-from coterie.engines.file import waiting_room
-from coterie.engines.file.directory import Directory
-from coterie.engines.file.directory.line import Line
-from coterie.engines.file.directory.words import Words
+from coterie.engines.file import waiters
+from coterie.engines.file.directory.folder import Directory
+from coterie.engines.file.directory.lock_file import LockDirectory
+from coterie.engines.file.directory.wait_queue import WaitQueue
 from coterie.sync.loop import Loop
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ def c(tmp_path: Path) -> Iterator[coterie.sync.Coordinator]:
 
 
 @pytest.fixture
-def program(tmp_path: Path, c: coterie.sync.Coordinator) -> Iterator[Words]:
-    """Another program, whose seats the test moves by hand."""
+def program(tmp_path: Path, c: coterie.sync.Coordinator) -> Iterator[LockDirectory]:
+    """Another program, whose handles the test moves by hand."""
     assert c.url
-    opened = Words(Directory(f"{tmp_path}/locks"), "host:1")
+    opened = LockDirectory(Directory(f"{tmp_path}/locks"), "host:1")
     yield opened
     opened.close()
 
@@ -71,14 +71,14 @@ def are_waiting(c: coterie.sync.Coordinator, number: int) -> bool:
 
 
 def test_no_event_loop_takes_part_in_the_wait(
-    c: coterie.sync.Coordinator, program: Words, monkeypatch: pytest.MonkeyPatch
+    c: coterie.sync.Coordinator, program: LockDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = program.try_acquire("a")
     assert held is not None
     loops = Loop.run
     monkeypatch.setattr(Loop, "run", lambda *_: pytest.fail("the wait goes through the loop"))
     asking = Asking(c.lock("a"))
-    until(lambda: program.word("a").line in program.lines.names())
+    until(lambda: program.lock_bytes("a").queue in program.queues.names())
     held.release()
     assert isinstance(asking.outcome(), coterie.sync.Held)
     monkeypatch.setattr(Loop, "run", loops)
@@ -102,10 +102,10 @@ def test_threads_are_served_in_the_order_in_which_they_came(c: coterie.sync.Coor
 
 
 def test_one_that_gives_up_leaves_no_place_and_the_next_is_told(
-    c: coterie.sync.Coordinator, program: Words, monkeypatch: pytest.MonkeyPatch
+    c: coterie.sync.Coordinator, program: LockDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Readers wait behind a writer that gives up: they are let in then, not at the next look of the clock."""
-    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 2 * BOUND_SECONDS)
+    monkeypatch.setattr(waiters, "LOOK_AGAIN_SECONDS", 2 * BOUND_SECONDS)
     held = program.try_acquire("a", shared=True)
     writer = Asking(c.lock("a"), timeout=0.05)
     until(lambda: len(c.waiters("a")) == 1)
@@ -120,7 +120,7 @@ def test_one_that_gives_up_leaves_no_place_and_the_next_is_told(
 def test_a_thread_goes_on_in_the_directory_that_is_made_again(
     tmp_path: Path, c: coterie.sync.Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(waiters, "LOOK_AGAIN_SECONDS", 0.01)
     first = c.lock("a").acquire()
     asking = Asking(c.lock("a"))
     until(lambda: c.waiters("a"))
@@ -131,25 +131,25 @@ def test_a_thread_goes_on_in_the_directory_that_is_made_again(
 
 
 def test_a_thread_passes_one_that_is_stopped_when_its_turn_comes(
-    c: coterie.sync.Coordinator, program: Words, monkeypatch: pytest.MonkeyPatch
+    c: coterie.sync.Coordinator, program: LockDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(waiters, "LOOK_AGAIN_SECONDS", 0.01)
     held = c.lock("a").acquire()
-    stopped = program.seat()
-    assert stopped.join(program.word("a"), 1, shared=False, owner=1, task=b"")
+    stopped = program.handle()
+    assert stopped.join(program.lock_bytes("a"), 1, shared=False, owner=1, task=b"")
     asking = Asking(c.lock("a"))
     until(lambda: len(c.waiters("a")) == 2)
     assert held is not None
     held.release()
     late = asking.outcome()
     assert late.token > held.token
-    assert stopped.look(program.word("a"), shared=False) is None, "the lock is held"
+    assert stopped.look(program.lock_bytes("a"), shared=False) is None, "the lock is held"
 
 
 def test_the_end_of_the_one_before_is_noticed_without_the_clock(
-    c: coterie.sync.Coordinator, program: Words, monkeypatch: pytest.MonkeyPatch
+    c: coterie.sync.Coordinator, program: LockDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 2 * BOUND_SECONDS)
+    monkeypatch.setattr(waiters, "LOOK_AGAIN_SECONDS", 2 * BOUND_SECONDS)
     held = program.try_acquire("a")
     assert held is not None
     asking = Asking(c.lock("a"))
@@ -160,20 +160,20 @@ def test_the_end_of_the_one_before_is_noticed_without_the_clock(
 
 
 def test_a_line_that_was_removed_since_the_last_wait_is_made_again(
-    c: coterie.sync.Coordinator, program: Words, monkeypatch: pytest.MonkeyPatch
+    c: coterie.sync.Coordinator, program: LockDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A seat keeps its line open for the next wait; a program that ends may remove it meanwhile."""
-    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 2 * BOUND_SECONDS)
+    """A handle keeps its line open for the next wait; a program that ends may remove it meanwhile."""
+    monkeypatch.setattr(waiters, "LOOK_AGAIN_SECONDS", 2 * BOUND_SECONDS)
     for _ in range(2):
         held = c.lock("a").acquire()
         asking = Asking(c.lock("a"))
         until(lambda: c.waiters("a"))
-        assert program.lines.names() == [program.word("a").line]
+        assert program.queues.names() == [program.lock_bytes("a").queue]
         assert held is not None
         held.release()
         asking.outcome().release()
-        program.remove_line(program.word("a").line)
-        assert program.lines.names() == []
+        program.remove_queue(program.lock_bytes("a").queue)
+        assert program.queues.names() == []
 
 
 def test_closing_ends_a_wait_and_leaves_no_descriptor(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_what_a_killed_program_has_left_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_place_is_left_if_the_wait_cannot_begin(
-    c: coterie.sync.Coordinator, program: Words, monkeypatch: pytest.MonkeyPatch
+    c: coterie.sync.Coordinator, program: LockDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = program.try_acquire("a")
 
@@ -212,7 +212,7 @@ def test_a_place_is_left_if_the_wait_cannot_begin(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Line, "join", full)
+        broken.setattr(WaitQueue, "join", full)
         with pytest.raises(coterie.Unavailable, match="No space left"):
             c.lock("a").acquire()
     assert held is not None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 
     from coterie.errors import CoterieError
-    from coterie.locks.deadlocks.lock_waits import Wanted
+    from coterie.locks.deadlocks.reports import Wanted
     from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.lock import Owner
 

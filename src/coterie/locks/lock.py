@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from coterie.telemetry.observer import Observer, Outcome
 
 TURN_SECONDS = 0.001  # for taking locks, before others get a turn
+# That a wait lasts before deadlock detection is told of it: less than the first pause of a search among
+# programs, so that a circle within this one is seen before.
+REGISTER_SECONDS = 0.02
 HOLDERS_SECONDS_MAX = 0.5  # for asking who is in the way, after a wait that was in vain
 
 Owner: TypeAlias = object  # the task that holds, or the thread in the face without an event loop
@@ -554,8 +557,12 @@ class Lock(Acquirable[Held]):
         """Wait for the grant; if it does not come, no request is left behind."""
         waits, granted, token = self._session.engine.waits, claim.granted, None
         try:
-            if patience.wait:
-                waits.begin(owner, claim)
+            # Most waits are over before deadlock detection needs to know of them.
+            registers = (
+                asyncio.get_running_loop().call_later(REGISTER_SECONDS, waits.begin, owner, claim)
+                if patience.wait
+                else None
+            )
             try:
                 # Not wait_for: it may cancel a grant that has just arrived.
                 limit = patience.remaining() if patience.wait else None
@@ -564,7 +571,10 @@ class Lock(Acquirable[Held]):
                 else:
                     await first_done((granted, *patience.spoilt), limit)
             finally:
-                waits.end(owner, claim)
+                if registers is not None:
+                    registers.cancel()
+                if claim in waits.registered:
+                    waits.end(owner, claim)
             token = granted.result() if granted.done() else None
             if token is None and not patience.is_spoilt():
                 obstacle = claim.obstacle()

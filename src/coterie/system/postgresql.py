@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
 
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from coterie.errors import CoterieError
+
+BegunT = TypeVar("BegunT")
 
 CLOSE_SECONDS_MAX = 0.5
 
@@ -36,15 +38,49 @@ RUN = (
 )
 
 
-class Servers:
-    """The servers that a URL names, of which one is the primary."""
+class PostgresqlServers:
+    """The servers that a URL names, of which one is the primary, and what their errors mean."""
 
-    def __init__(self, sources: Sequence[str], **options: Any) -> None:
-        """Begin with a DSN for each, and what `asyncpg.connect` is given beside it."""
+    def __init__(
+        self,
+        shown: str,
+        sources: Sequence[str],
+        mistake: Callable[[Exception], str | None] = lambda _: None,
+        **options: Any,
+    ) -> None:
+        """Remember where they are.
+
+        Args:
+            shown: The servers and the database for people, without a password.
+            sources: A DSN for each server.
+            mistake: Returns what is wrong with the configuration, if an error shows that its user
+                made a mistake that is special to locks or to stores.
+            options: What `asyncpg.connect` is given beside the DSN.
+        """
+        self._shown = shown
         self._sources = list(sources)  # that which was the primary last comes first
+        self._mistake = mistake
         self._options = options
         if len(self._sources) > 1:
             self._options["target_session_attrs"] = "primary"
+
+    def __str__(self) -> str:
+        """Name the servers for people, without a password."""
+        return f"postgresql at {self._shown}"
+
+    async def open(self, limit: float, begin: Callable[[Any], Awaitable[BegunT]]) -> BegunT:
+        """Connect and `begin` within the limit; raise what an error means."""
+        connection = None
+        try:
+            async with asyncio.timeout(limit):
+                connection = await self.connect(limit)
+                return await begin(connection)
+        except BaseException as error:
+            if connection is not None:
+                connection.terminate()
+            if isinstance(error, FAILURES):
+                raise self.error(error) from None
+            raise
 
     async def connect(self, limit: float) -> Any:
         """Connect to the server, or to that of several which is the primary.
@@ -67,6 +103,18 @@ class Servers:
         assert trouble is not None, "there is a server"
         raise trouble
 
+    def error(self, error: Exception) -> CoterieError:
+        """Say what an error means: whether time may mend it."""
+        mistake = self._mistake(error)
+        if mistake is not None:
+            return ConfigError(f"{self}: {mistake}")
+        text = str(error).partition("\n")[0] or type(error).__name__
+        if isinstance(error, TimeoutError):
+            return Unavailable(f"{self}: no answer in time")
+        if isinstance(error, REFUSED) or "rejected SSL upgrade" in text:
+            return ConfigError(f"{self}: refused: {text}")
+        return Unavailable(f"{self}: {text}")
+
 
 async def close(connection: Any) -> None:
     """Disconnect in bounded time; a statement under way is cancelled before."""
@@ -77,13 +125,3 @@ async def close(connection: Any) -> None:
                 await connection.close()
     finally:
         connection.terminate()
-
-
-def meaning(server: object, error: Exception) -> CoterieError:
-    """Say what an error means that is not special to locks or stores: whether time may mend it."""
-    text = str(error).partition("\n")[0] or type(error).__name__
-    if isinstance(error, TimeoutError):
-        return Unavailable(f"{server}: no answer in time")
-    if isinstance(error, REFUSED) or "rejected SSL upgrade" in text:
-        return ConfigError(f"{server}: refused: {text}")
-    return Unavailable(f"{server}: {text}")

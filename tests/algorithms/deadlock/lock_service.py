@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.algorithms.deadlock.condition import Condition, all_of, any_of, some_of
-from coterie.locks.deadlocks.lock_collection import Collection
-from coterie.locks.deadlocks.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
+from coterie.locks.deadlocks.collection import Collection
+from coterie.locks.deadlocks.reports import Hold, LockOwner, LockWait, OwnerId, Wanted
 
 if TYPE_CHECKING:
     from random import Random
 
-    from coterie.locks.deadlocks.lock_collection import Suspicion
+    from coterie.locks.deadlocks.collection import Suspicion
 
 MODELS = ("one", "or", "and", "and-or", "k-of-n")
 

@@ -13,9 +13,9 @@ from coterie.algorithms.deadlock.condition import Condition, all_of, any_of
 from coterie.algorithms.deadlock.double_collect import Core, cores
 from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.errors import DeadlockDetected
-from coterie.locks.deadlocks.lock_collection import Collection
-from coterie.locks.deadlocks.lock_graph import lasting_graph
-from coterie.locks.deadlocks.lock_waits import (
+from coterie.locks.deadlocks.collection import Collection
+from coterie.locks.deadlocks.graph import lasting_graph
+from coterie.locks.deadlocks.reports import (
     Hold,
     LockOwner,
     LockWait,

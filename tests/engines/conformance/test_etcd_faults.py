@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.engines.etcd.channel import Channel
-from coterie.engines.etcd.messages import Change
+from coterie.engines.etcd.channel import EtcdChannel
+from coterie.engines.etcd.messages import KeyChange
 from coterie.engines.etcd.watches import GONE_MAX, EntryWatch, KeyWait
 from coterie.engines.queue import desk
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
@@ -62,14 +62,14 @@ async def test_requests_for_each_hand_off_are_few_whatever_number_waits(
     server: EtcdSupplier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No herd: an entry that goes wakes the one behind it."""
-    count, call = 0, Channel.call
+    count, call = 0, EtcdChannel.call
 
-    async def counting(self: Channel, method: str, request: bytes, limit: float) -> bytes:
+    async def counting(self: EtcdChannel, method: str, request: bytes, limit: float) -> bytes:
         nonlocal count
         count += 1
         return await call(self, method, request, limit)
 
-    monkeypatch.setattr(Channel, "call", counting)
+    monkeypatch.setattr(EtcdChannel, "call", counting)
     # A turn may take long on a busy machine, and the next in line would knock.
     monkeypatch.setattr(desk, "KNOCK_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(desk, "KNOCK_LATE_SECONDS", PATIENCE_SECONDS)
@@ -96,13 +96,13 @@ async def test_a_line_that_takes_turns_needs_no_more_than_its_writes(
     server: EtcdSupplier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An entry is left and joined again in one write, and its end is heard of by the watch of before."""
-    sent, call = Counter[str](), Channel.call
+    sent, call = Counter[str](), EtcdChannel.call
 
-    async def counting(self: Channel, method: str, request: bytes, limit: float) -> bytes:
+    async def counting(self: EtcdChannel, method: str, request: bytes, limit: float) -> bytes:
         sent[method] += 1
         return await call(self, method, request, limit)
 
-    monkeypatch.setattr(Channel, "call", counting)
+    monkeypatch.setattr(EtcdChannel, "call", counting)
     # A turn may take long on a busy machine, and the next in line would knock.
     monkeypatch.setattr(desk, "KNOCK_LATE_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(desk, "WANTED_SECONDS", PATIENCE_SECONDS)
@@ -183,7 +183,7 @@ def test_an_end_that_a_watch_has_forgotten_is_looked_for() -> None:
         entries.start(5)
         found = []
         for revision in range(6, 6 + GONE_MAX + 1):
-            entries.hear([Change(True, b"q:x.1.%d" % revision, b"", revision)])
+            entries.hear([KeyChange(True, b"q:x.1.%d" % revision, b"", revision)])
             wait = KeyWait(entries, b"q:x.1.6")
             found.append((await wait.since(), wait.ended.done()))
             wait.give_up()

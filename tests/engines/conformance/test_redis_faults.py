@@ -104,6 +104,26 @@ def test_a_server_that_cannot_keep_locks_is_refused(tmp_path: Path) -> None:
         assert locked(made.url()).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("trouble", "mended"),
+    [
+        ("min-replicas-to-write 1", "min-replicas-to-write 0"),
+        ("maxmemory 1", "maxmemory 0"),
+    ],
+)
+@in_loop
+async def test_a_trouble_that_passes_is_waited_for(
+    tmp_path: Path, trouble: str, mended: str
+) -> None:
+    with server(tmp_path) as made:
+        async with coterie.connect(made.url()) as c:
+            made.say(f"CONFIG SET {trouble}")
+            task = asyncio.create_task(c.lock("x").acquire())
+            assert await c.lock("y").acquire(timeout=0.1) is None
+            made.say(f"CONFIG SET {mended}")
+            assert await task
+
+
 def test_a_password_that_is_wrong_is_said(tmp_path: Path) -> None:
     with server(tmp_path, "--requirepass", "word") as made:
         refused(made.url(), 78, "refused")

@@ -17,7 +17,7 @@ Nothing here knows what is waited for. A user of this module has
     `is_still`, whether it says that an earlier report has lasted;
   - its own way to ask: `cores` takes what the first pass has collected, `Core.stands` what the second
     has, and `victim.seniority` orders the members that could give way.
-Locks do so in `lock_collection.py` (owners wait for locks, locks for their holders); the sites of
+Locks do so in `locks/deadlocks/collection.py` (owners wait for locks, locks for their holders); the sites of
 transactions do so by their messages `Collect` and `Collected` (transactions wait for transactions).
 """
 

@@ -25,7 +25,7 @@ from coterie.locks.url import choose_url, scheme_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.engines.file.directory.words import Seat, Words
+    from coterie.engines.file.directory.lock_file import LockDirectory, LockHandle
 
 WATCH_SECONDS = 0.25  # between two looks whether the lock is lost
 FOREVER = float("inf")
@@ -46,13 +46,13 @@ def hold_at_once(arguments: Sequence[str]) -> int | None:
     request = read_arguments(arguments)
     if request is None or not _can_wait_for_signals():
         return None
-    words = _open(request.url)
-    if words is None:
+    directory = _open(request.url)
+    if directory is None:
         return None
     try:
-        return _hold(words, request)
+        return _hold(directory, request)
     finally:
-        words.close()
+        directory.close()
 
 
 # Arguments: the options of the full command, as far as they mean something to a lock that is free
@@ -155,37 +155,39 @@ def _next_signal(numbers: Sequence[int], until: float) -> int | None:
 # The lock and the program
 
 
-def _open(url: str | None) -> Words | None:
+def _open(url: str | None) -> LockDirectory | None:
     """Open the lock directory; None if that is not what the URL names, or if it is impossible."""
     try:
         url = choose_url(url)
         if scheme_of(url) != "file":
             return None
-        from coterie.engines.file.directory import (  # noqa: PLC0415 - not on Windows
+        from coterie.engines.file.directory.folder import (  # noqa: PLC0415 - not on Windows
             directory_at,
             folder_of,
         )
-        from coterie.engines.file.directory.words import ReplacedError, Words  # noqa: PLC0415 - as above
+        from coterie.engines.file.directory.lock_file import LockDirectory, ReplacedError  # noqa: PLC0415 - as above
 
         pid = os.getpid()
         try:
             process = f"{os.uname().nodename}:{pid}"
-            return Words(directory_at(folder_of(url)), process, f"{pid}-{os.urandom(4).hex()}")
+            return LockDirectory(
+                directory_at(folder_of(url)), process, f"{pid}-{os.urandom(4).hex()}"
+            )
         except ReplacedError:
             return None
     except (CoterieError, OSError):
         return None
 
 
-def _hold(words: Words, request: Request) -> int | None:
+def _hold(directory: LockDirectory, request: Request) -> int | None:
     numbers = (*not_ignored(), signal.SIGCHLD, signal.SIGCONT)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         began = time.monotonic()
-        seats = _acquire(words, request)
-        if seats is None:
+        handles = _acquire(directory, request)
+        if handles is None:
             return None
-        status = _run(words, seats, request.job, time.monotonic() - began, numbers, mask)
+        status = _run(directory, handles, request.job, time.monotonic() - began, numbers, mask)
         while _next_signal(numbers, 0.0) is not None:
             pass  # there is no program any more that it could be for
         return status
@@ -193,53 +195,53 @@ def _hold(words: Words, request: Request) -> int | None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _acquire(words: Words, request: Request) -> dict[str, Seat] | None:
+def _acquire(directory: LockDirectory, request: Request) -> dict[str, LockHandle] | None:
     """Take all locks; None, with nothing held, if one of them is not free."""
-    from coterie.engines.file.directory.words import ReplacedError  # noqa: PLC0415 - not on Windows
+    from coterie.engines.file.directory.lock_file import ReplacedError  # noqa: PLC0415 - not on Windows
 
-    seats: dict[str, Seat] = {}
+    handles: dict[str, LockHandle] = {}
     try:
         for number, names in enumerate(request.wanted):
             shared = request.shared and not number
             for name in names:
-                seat = words.try_acquire(name, shared=shared, owner=1)
-                if seat is not None:
-                    seats[name] = seat
+                handle = directory.try_acquire(name, shared=shared, owner=1)
+                if handle is not None:
+                    handles[name] = handle
                     break
             else:
                 break
         else:
-            return seats
+            return handles
     except (ReplacedError, CoterieError, OSError):
         pass
-    for seat in seats.values():
-        seat.release()
+    for handle in handles.values():
+        handle.release()
     return None
 
 
 def _run(  # noqa: PLR0917 - all of it is needed
-    words: Words,
-    seats: dict[str, Seat],
+    directory: LockDirectory,
+    handles: dict[str, LockHandle],
     job: Job,
     waited: float,
     numbers: Sequence[int],
     mask: set[int],
 ) -> int:
     """Run the program, release, and return the exit status."""
-    tokens = {name: seat.token or 0 for name, seat in seats.items()}
+    tokens = {name: handle.token or 0 for name, handle in handles.items()}
     lost, reason = next(iter(tokens)), ""
     try:
-        lifelines = [each for seat in seats.values() for each in seat.lend()]
+        lifelines = [each for handle in handles.values() for each in handle.lend()]
         group = Group(job.program, environment(tokens, waited), lifelines, mask)
     except OSError as error:
         _complain(f"{job.program[0]}: {error.strerror}")
         status = failure(error)
     else:
-        status, reason = _wait(group, words, job, numbers)
+        status, reason = _wait(group, directory, job, numbers)
     # A loss that has not been noticed yet must not pass for a good release.
-    unnoticed = not reason and not words.in_place()
-    for seat in reversed(seats.values()):
-        seat.release()
+    unnoticed = not reason and not directory.in_place()
+    for handle in reversed(handles.values()):
+        handle.release()
     if not reason and not unnoticed:
         return status
     from coterie.locks.held import NOT_IN_FORCE, loss  # noqa: PLC0415 - with asyncio, and seldom needed
@@ -251,7 +253,9 @@ def _run(  # noqa: PLR0917 - all of it is needed
     return error_of_loss.exit_status
 
 
-def _wait(group: Group, words: Words, job: Job, numbers: Sequence[int]) -> tuple[int, str]:
+def _wait(
+    group: Group, directory: LockDirectory, job: Job, numbers: Sequence[int]
+) -> tuple[int, str]:
     """Wait for the end of the program; return its status and, if the lock was lost, the reason."""
     reason = ""
     due = time.monotonic() + WATCH_SECONDS
@@ -262,10 +266,10 @@ def _wait(group: Group, words: Words, job: Job, numbers: Sequence[int]) -> tuple
             if reason:  # and the time to end is over
                 group.signal(signal.SIGKILL)
                 due = FOREVER
-            elif words.in_place():
+            elif directory.in_place():
                 due = time.monotonic() + WATCH_SECONDS
             else:
-                reason = words.loss
+                reason = directory.loss
                 due = _end(group, job)
         elif number == signal.SIGCONT:
             group.go_on()

@@ -16,12 +16,12 @@ from coterie.cluster.wire.query import Consultation, consult
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import Abstention, Figures, FindOwners, GetStatus, NodeStatus
 from coterie.errors import ProtocolError
-from coterie.locks.deadlocks.lock_collection import Collection
-from coterie.locks.deadlocks.lock_graph import lasting_graph
-from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.collection import Collection
+from coterie.locks.deadlocks.graph import lasting_graph
+from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.engine import LockState
 from coterie.locks.leases.frames import OwnerReport, Owners
-from coterie.locks.leases.survey import Survey
+from coterie.locks.leases.owner_query import OwnerQuery
 from coterie.locks.status import NodeView, ProgramView, Status, down
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
     return _cluster_state(membership, states, surveyed)
 
 
-async def inspect_lock(visit: Visit, lock: str) -> tuple[ClusterState, Survey]:
+async def inspect_lock(visit: Visit, lock: str) -> tuple[ClusterState, OwnerQuery]:
     """Ask about one lock alone, also if nodes know too many to list it."""
     async with _asking(visit, locks=False) as (membership, states, consultations):
         surveyed = await _survey(consultations, [Wanted(lock)], itertools.count())
@@ -94,7 +94,7 @@ async def inspect_all(visit: Visit) -> tuple[ClusterState, Graph[str]]:
 def _cluster_state(
     membership: Membership,
     states: list[NodeState],
-    surveyed: list[tuple[Survey, list[Wanted]]],
+    surveyed: list[tuple[OwnerQuery, list[Wanted]]],
 ) -> ClusterState:
     settings = membership.settings
     known = [
@@ -137,7 +137,7 @@ async def _collect(
 
 async def _collect_further(
     consultations: dict[int, Consultation],
-    surveyed: list[tuple[Survey, list[Wanted]]],
+    surveyed: list[tuple[OwnerQuery, list[Wanted]]],
     questions: Iterator[int],
 ) -> Collection:
     """Put the answers together, and ask what blocks each request to share a lock."""
@@ -262,10 +262,10 @@ async def _survey(
     questions: Iterator[int],
     *,
     search: bool = False,
-) -> list[tuple[Survey, list[Wanted]]]:
+) -> list[tuple[OwnerQuery, list[Wanted]]]:
     """Ask all participants concerned, some locks at a time, each time with the next number."""
     parts = [locks[i : i + LOCKS_PER_QUESTION] for i in range(0, len(locks), LOCKS_PER_QUESTION)]
-    surveys = {next(questions): Survey(consultations) for _ in parts}
+    surveys = {next(questions): OwnerQuery(consultations) for _ in parts}
     for consultation in consultations.values():
         for question, part in zip(surveys, parts, strict=True):
             consultation.send(FindOwners(question, tuple(part), search))
@@ -285,7 +285,7 @@ async def _survey(
     return list(zip(surveys.values(), parts, strict=True))
 
 
-async def _listen(voter: int, consultation: Consultation, surveys: dict[int, Survey]) -> None:
+async def _listen(voter: int, consultation: Consultation, surveys: dict[int, OwnerQuery]) -> None:
     while True:
         answer = await consultation.next()
         if not isinstance(answer, Owners | OwnerReport) or answer.question not in surveys:

@@ -17,7 +17,7 @@ from coterie import system
 from coterie.cluster.classic.node import CRASH, Classic, Program
 from coterie.cluster.runtime import clock
 from coterie.errors import MisuseError, Unavailable, UsageError
-from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.deadlocks.waits import Waits
 from coterie.locks.engine import LockState, Party, follow
 from coterie.process import Entered, MutexUser, Phase

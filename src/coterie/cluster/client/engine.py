@@ -11,7 +11,8 @@ from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
 from coterie.errors import UsageError
-from coterie.locks.deadlocks.waits import DeadlockSearch, Waits
+from coterie.locks.deadlocks.search import DeadlockSearch
+from coterie.locks.deadlocks.waits import Waits
 from coterie.locks.engine import follow
 from coterie.locks.leases import blockers
 from coterie.locks.leases.attempt import try_once
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
     from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.membership.membership import Membership
     from coterie.errors import CoterieError
-    from coterie.locks.deadlocks.lock_waits import Hold, Wanted
+    from coterie.locks.deadlocks.reports import Hold, Wanted
     from coterie.locks.engine import Party
     from coterie.locks.leases.frames import AskOwner, OwnerReport
     from coterie.locks.leases.group import LeasedClaim
-    from coterie.locks.leases.survey import Survey
+    from coterie.locks.leases.owner_query import OwnerQuery
     from coterie.locks.lock import Owner
     from coterie.process import Event
 
@@ -183,7 +184,7 @@ class ClusterEngine:
         """Follow the holder of a lock; changes are noticed within a fifth of a second."""
         return follow(partial(self.holders, name), check)
 
-    async def _survey(self, lock: str) -> Survey:
+    async def _survey(self, lock: str) -> OwnerQuery:
         if not self.group.supply.reaches_a_quorum():
             raise self.group.supply.unavailable(lock)
         return await self._queries.survey(self.group.supply, lock)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from coterie import system
 from coterie.cluster.wire.voter_frames import FindOwners
-from coterie.locks.deadlocks.lock_waits import Wanted, is_all, merged
+from coterie.locks.deadlocks.reports import Wanted, is_all, merged
 from coterie.locks.leases.frames import LOCKS_ASKED_MAX
 from coterie.locks.leases.questions import Questions
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from coterie.cluster.client.participant import ParticipantHost
-    from coterie.locks.deadlocks.lock_waits import Hold
-    from coterie.locks.leases.survey import Survey
+    from coterie.locks.deadlocks.reports import Hold
+    from coterie.locks.leases.owner_query import OwnerQuery
     from coterie.process import ProcessId
 
 
@@ -28,7 +28,7 @@ class Queries:
         self.round_trips = self._questions.round_trips
         self.learn = self._questions.learn
 
-    async def survey(self, host: ParticipantHost, lock: str) -> Survey:
+    async def survey(self, host: ParticipantHost, lock: str) -> OwnerQuery:
         """Ask all voters which tasks hold a lock and which wait for it."""
         asked = {voter: [Wanted(lock)] for voter in host.reachable()}
         limit = max(host.membership.settings.hedge, self._questions.patience(host.lease))
@@ -80,7 +80,7 @@ class Queries:
         limit: float,
         *,
         search: bool,
-    ) -> Survey:
+    ) -> OwnerQuery:
         def send(number: int) -> None:
             for voter, asked in locks.items():
                 host.ask(voter, FindOwners(number, tuple(asked), search))

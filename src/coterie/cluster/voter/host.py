@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.storage import Memory, Storage
     from coterie.cluster.wire.frames import Hello
     from coterie.cluster.wire.voter_frames import Reached, ToVoter
-    from coterie.locks.deadlocks.lock_waits import LockOwner, Wanted
+    from coterie.locks.deadlocks.reports import LockOwner, Wanted
     from coterie.locks.leases.frames import LockReport
     from coterie.process import Event, ProcessId
 

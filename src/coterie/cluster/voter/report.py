@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from coterie import system
 from coterie.cluster.membership.abstention import ALONE, SPARE, STARTED
 from coterie.cluster.wire.voter_frames import Abstention, Figures, SessionReport
-from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.leases.frames import LockReport
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ OPTIONS: list[tuple[str, Any]] = [
 ]
 
 
-class Channel:
+class EtcdChannel:
     """A connection to one member at a time, with the credentials of a user.
 
     Watches and reads go to the same member (pick_first): over several members a read may be older

@@ -153,14 +153,14 @@ def key_value(data: bytes) -> KeyValue:
     return KeyValue(_bytes(found.get(1)), _bytes(found.get(5)), created, changed)
 
 
-class Found(NamedTuple):
+class FoundKey(NamedTuple):
     """The answer to a RangeRequest."""
 
     revision: int  # of the store; 0 within a transaction
     keys: list[KeyValue]
 
 
-def found(data: bytes) -> Found:
+def found(data: bytes) -> FoundKey:
     """Decode a RangeResponse."""
     revision, keys = 0, []
     for field, value in fields(data):
@@ -168,7 +168,7 @@ def found(data: bytes) -> Found:
             revision = revision_of(_bytes(value))
         elif field == 2:
             keys.append(key_value(_bytes(value)))
-    return Found(revision, keys)
+    return FoundKey(revision, keys)
 
 
 def revision_of(header: bytes) -> int:
@@ -227,7 +227,7 @@ def status(data: bytes) -> Status:
     return Status(member, text(data, 2), _int(known.get(4)))
 
 
-class Change(NamedTuple):
+class KeyChange(NamedTuple):
     """A key that was put or deleted."""
 
     deleted: bool
@@ -243,7 +243,7 @@ class Watched(NamedTuple):
     watch_id: int
     created: bool
     cancelled: bool
-    changes: list[Change]
+    changes: list[KeyChange]
 
 
 def watched(data: bytes) -> Watched:
@@ -266,10 +266,10 @@ def watched(data: bytes) -> Watched:
     return Watched(revision, watch_id, created, cancelled, changes)
 
 
-def _change(data: bytes) -> Change:
+def _change(data: bytes) -> KeyChange:
     known = dict(fields(data))
     entry = key_value(_bytes(known.get(2)))
-    return Change(known.get(1) == DELETE, entry.key, entry.value, entry.changed)
+    return KeyChange(known.get(1) == DELETE, entry.key, entry.value, entry.changed)
 
 
 def text(data: bytes, field: int) -> str:

@@ -20,10 +20,10 @@ import msgspec
 
 from coterie import system
 from coterie.engines.etcd import messages as api
-from coterie.engines.etcd.channel import Channel
+from coterie.engines.etcd.channel import EtcdChannel
 from coterie.engines.etcd.watches import Watches, after
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost, inside
+from coterie.engines.queue.server import Author, QueueEntry, ServerNode, SessionLost, inside
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 from coterie.system.aio import Tasks
@@ -31,8 +31,8 @@ from coterie.system.aio import Tasks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.engines.etcd.messages import Change, KeyValue
-    from coterie.engines.queue.server import Place, Told
+    from coterie.engines.etcd.messages import KeyChange, KeyValue
+    from coterie.engines.queue.server import SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 QUEUES = b"coterie/q/"
@@ -72,14 +72,14 @@ class EtcdServer:
         """Name the cluster for people."""
         return f"etcd at {self._url.shown}"
 
-    async def open(self, participant: str, told: Told, lease: float) -> EtcdSession:
+    async def open(self, participant: str, told: SessionListener, lease: float) -> EtcdSession:
         """Begin a session: a lease of etcd.
 
         Each begins with another member: one that is cut off from the others accepts connections,
         too, and would be asked in vain again and again.
         """
         first, addresses = next(self._next), self._url.addresses
-        channel = Channel(self._url._replace(addresses=addresses[first:] + addresses[:first]))
+        channel = EtcdChannel(self._url._replace(addresses=addresses[first:] + addresses[:first]))
         limit = min(CALL_SECONDS_MAX, lease)
         try:
             await channel.open(limit)
@@ -106,7 +106,7 @@ class EtcdServer:
 
 
 async def _node(url: ServerUrl) -> ServerNode:
-    channel = Channel(url)
+    channel = EtcdChannel(url)
     try:
         await channel.open(CALL_SECONDS_MAX)
         status = api.status(await channel.call("Maintenance/Status", b"", CALL_SECONDS_MAX))
@@ -130,7 +130,9 @@ class Created(NamedTuple):
 class EtcdSession:
     """One lease of etcd and the keys that go with it."""
 
-    def __init__(self, channel: Channel, participant: str, told: Told, lease: api.Lease) -> None:
+    def __init__(
+        self, channel: EtcdChannel, participant: str, told: SessionListener, lease: api.Lease
+    ) -> None:
         """Begin with a lease that was granted; `start` keeps it alive."""
         self.lease = float(lease.seconds)
         self._channel = channel
@@ -139,7 +141,7 @@ class EtcdSession:
         self._id = lease.id
         self._lost = ""
         self._limit = min(CALL_SECONDS_MAX, self.lease)
-        self._created: dict[Place, Created] = {}
+        self._created: dict[Ticket, Created] = {}
         self._letters = itertools.count(1)
         self._ready = asyncio.Event()
         self._tasks = Tasks()
@@ -218,48 +220,48 @@ class EtcdSession:
 
     # Entries
 
-    async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
+    async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
         """Create our key and read the head of the queue in one transaction.
 
         Where the key is there already, an earlier request whose answer was lost has created it.
         """
-        key, way = self._key(place), _way(place)
+        key, way = self._key(ticket), _way(ticket)
         read_last = api.chunk(1, api.get(*way, limit=2, order=api.DESCENDING, keys_only=True))
         then = [read_last, api.chunk(2, api.put(key, _encode_author(author), self._id))]
         if leaving is not None:
             then.insert(0, api.chunk(3, api.delete(self._key(leaving))))
         read_own = api.chunk(1, api.get(key, keys_only=True))
-        compare = [api.absent(key), api.absent(self._abandoned(place))]
+        compare = [api.absent(key), api.absent(self._abandoned(ticket))]
         answer = api.done(await self._call("KV/Txn", api.transaction(compare, then, [read_own])))
         if leaving is not None:
             self._created.pop(leaving, None)
         (read,) = answer.reads
         if not answer.succeeded:
             # Others may stand behind an entry that has been there before: `wait` has to look.
-            self._created[place] = Created(read[0].created)
+            self._created[ticket] = Created(read[0].created)
             return None
         number = answer.revision
-        self._created[place] = Created(number, read[0].key if read else b"", len(read) == 1)
+        self._created[ticket] = Created(number, read[0].key if read else b"", len(read) == 1)
         return None if read else number
 
-    async def wait(self, place: Place) -> int:
+    async def wait(self, ticket: Ticket) -> int:
         """Wait for the end of the nearest entry in our way, then look for one before it.
 
         Nothing joins before us. So where the nearest entry was the only one in our way, or had the lock
         for itself, there is none in our way when it has gone.
         """
-        number, near, alone = self._created[place]
+        number, near, alone = self._created[ticket]
         seen = number  # a revision in which `near` was there
         while True:
             if not near:
-                seen, near, alone = await self._nearest(place, number, seen)
+                seen, near, alone = await self._nearest(ticket, number, seen)
                 if not near:
                     return number
             waiting = await self._watches.until_deleted(near)
             try:
                 if await waiting.since() > seen:
                     # It may have gone before the watch began, which would then be silent.
-                    seen, still, alone = await self._nearest(place, number, seen)
+                    seen, still, alone = await self._nearest(ticket, number, seen)
                     if still != near:
                         near = still
                         if not near:
@@ -273,7 +275,7 @@ class EtcdSession:
                 return number
             seen, near = max(seen, gone.revision), b""
 
-    async def _nearest(self, place: Place, number: int, seen: int) -> tuple[int, bytes, bool]:
+    async def _nearest(self, ticket: Ticket, number: int, seen: int) -> tuple[int, bytes, bool]:
         """Read the nearest entry in our way, in which revision it was there, and if it is the only one.
 
         One member may lag behind. What it says counts only if it has seen our own entry, and the
@@ -282,7 +284,7 @@ class EtcdSession:
         """
         for serializable in (True, False):
             request = api.get(
-                *_way(place),
+                *_way(ticket),
                 limit=2,
                 order=api.DESCENDING,
                 created_before=number,
@@ -295,24 +297,24 @@ class EtcdSession:
         near = answer.keys[0].key if answer.keys else b""
         return max(seen, answer.revision), near, len(answer.keys) == 1
 
-    async def leave(self, place: Place) -> None:
+    async def leave(self, ticket: Ticket) -> None:
         """Delete our key.
 
         Where it is not known whether `join` has created it, its request may still be under way and
         arrive later than this one. A mark, which goes with our lease, then stops it.
         """
-        delete = api.delete(self._key(place))
-        if place in self._created:
+        delete = api.delete(self._key(ticket))
+        if ticket in self._created:
             await self._call("KV/DeleteRange", delete)
         else:
-            mark = api.put(self._abandoned(place), b"", self._id)
+            mark = api.put(self._abandoned(ticket), b"", self._id)
             request = api.transaction([], [api.chunk(3, delete), api.chunk(2, mark)])
             await self._call("KV/Txn", request)
-        self._created.pop(place, None)
+        self._created.pop(ticket, None)
 
     # Questions
 
-    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
         """Read queues; each lock is read at one revision."""
         if locks is None:
             return _divided(await self._read(QUEUES, after(QUEUES)))
@@ -341,7 +343,7 @@ class EtcdSession:
             for letter in await self._read(*self._mailbox):
                 await self._open(letter.key, letter.value)
 
-    def _receive(self, change: Change) -> None:
+    def _receive(self, change: KeyChange) -> None:
         self._tasks.run(self._open(change.key, change.value))
 
     async def _open(self, key: bytes, letter: bytes) -> None:
@@ -365,12 +367,12 @@ class EtcdSession:
         if self._lost:
             raise SessionLost(self._lost)
 
-    def _key(self, place: Place) -> bytes:
-        mode = "s" if place.shared else "x"
-        return _queue(place.lock) + f"{mode}.{self._id:x}.{place.attempt}".encode()
+    def _key(self, ticket: Ticket) -> bytes:
+        mode = "s" if ticket.shared else "x"
+        return _queue(ticket.lock) + f"{mode}.{self._id:x}.{ticket.attempt}".encode()
 
-    def _abandoned(self, place: Place) -> bytes:
-        return ABANDONED + f"{self._id:x}.{place.attempt}".encode()
+    def _abandoned(self, ticket: Ticket) -> bytes:
+        return ABANDONED + f"{self._id:x}.{ticket.attempt}".encode()
 
 
 def _queue(lock: str) -> bytes:
@@ -378,13 +380,13 @@ def _queue(lock: str) -> bytes:
     return QUEUES + f"{quote(lock)}:".encode()
 
 
-def _way(place: Place) -> tuple[bytes, bytes]:
+def _way(ticket: Ticket) -> tuple[bytes, bytes]:
     """Return the range of the keys that can be in the way: for a sharer only exclusive ones."""
-    start = _queue(place.lock) + (b"x." if place.shared else b"")
+    start = _queue(ticket.lock) + (b"x." if ticket.shared else b"")
     return start, after(start)
 
 
-def _divided(keys: Sequence[KeyValue]) -> dict[str, list[Entry]]:
+def _divided(keys: Sequence[KeyValue]) -> dict[str, list[QueueEntry]]:
     """Sort entries, which are in the order of creation, into the queues of their locks."""
     lines: dict[str, list[tuple[bool, KeyValue]]] = {}
     for found in keys:
@@ -393,9 +395,9 @@ def _divided(keys: Sequence[KeyValue]) -> dict[str, list[Entry]]:
     return {lock: _entries(line) for lock, line in lines.items()}
 
 
-def _entries(line: Sequence[tuple[bool, KeyValue]]) -> list[Entry]:
+def _entries(line: Sequence[tuple[bool, KeyValue]]) -> list[QueueEntry]:
     count = inside([shared for shared, _ in line])
     return [
-        Entry(_decode_author(found.value), shared, place < count, found.created)
-        for place, (shared, found) in enumerate(line)
+        QueueEntry(_decode_author(found.value), shared, position < count, found.created)
+        for position, (shared, found) in enumerate(line)
     ]

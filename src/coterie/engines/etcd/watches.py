@@ -23,8 +23,8 @@ from coterie.system.aio import first_done
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.engines.etcd.channel import Channel
-    from coterie.engines.etcd.messages import Change, Watched
+    from coterie.engines.etcd.channel import EtcdChannel
+    from coterie.engines.etcd.messages import KeyChange, Watched
 
 RETRY_SECONDS = 0.1
 MAIL = 1  # the number of the watch of our mail
@@ -59,7 +59,7 @@ class EntryWatch:
         self.since = revision
         self.began.set_result(None)
 
-    def hear(self, changes: Sequence[Change]) -> None:
+    def hear(self, changes: Sequence[KeyChange]) -> None:
         """Take note of changes."""
         joined = {change.revision for change in changes if not change.deleted}
         self.idle = 0 if self.waits else self.idle + 1
@@ -114,9 +114,9 @@ class Watches:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: EtcdChannel,
         mailbox: tuple[bytes, bytes],
-        arrived: Callable[[Change], None],
+        arrived: Callable[[KeyChange], None],
         connected: Callable[[], None],
         refused: Callable[[ConfigError], None],
     ) -> None:

@@ -7,11 +7,11 @@ however it ends, frees what it held and withdraws what it asked for, at once. Th
 process that is stopped keeps its locks, and a hold never runs out.
 
 A lock is a byte of the file `words`, which its holder keeps locked; the byte is found by a hash of
-the lock's name, so nothing is made or removed for a lock that is free (`directory/words.py`). A task that has
-to wait joins the line of the lock, a file in which each waiter keeps its own place locked
-(`directory/line.py`). The kernel drops the locks of a process when that ends: no record has to be believed
+the lock's name, so nothing is made or removed for a lock that is free (`directory/lock_file.py`). A task that has
+to wait joins the queue of the lock, a file in which each waiter keeps its own place locked
+(`directory/wait_queue.py`). The kernel drops the locks of a process when that ends: no record has to be believed
 for exclusion or order. What people and deadlock detection see stands on the board of each program
-(`directory/board.py`).
+(`directory/program_record.py`).
 """
 
 import sys

@@ -1,21 +1,21 @@
-"""A claim to a lock of the directory: taken at once, or after having waited in its line."""
+"""A claim to a lock of the directory: taken at once, or after having waited in its queue."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from coterie.engines.file.directory.words import ReplacedError
+from coterie.engines.file.directory.lock_file import ReplacedError
 from coterie.errors import CoterieError, MisuseError
-from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.reports import Wanted
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from coterie.engines.file.directory.words import Seat, Word, Words
+    from coterie.engines.file.directory.lock_file import LockBytes, LockDirectory, LockHandle
     from coterie.engines.file.engine import FileEngine
-    from coterie.engines.file.waiting_room import WaitingRoom
+    from coterie.engines.file.waiters import Waiters
     from coterie.locks.lock import Owner
 
 JOIN_AGAIN_SECONDS = 0.001
@@ -31,10 +31,10 @@ class FileClaim:
     __slots__ = (
         "_engine",
         "_granted",
+        "_handle",
         "_loss",
         "_lost",
         "_on_loss",
-        "_seat",
         "_wait",
         "lock",
         "owner",
@@ -46,25 +46,25 @@ class FileClaim:
     def __init__(
         self,
         engine: FileEngine,
-        seat: Seat | None,
+        handle: LockHandle | None,
         name: str,
         owner: Owner,
         *,
         shared: bool,
         token: int | None = None,
     ) -> None:
-        """Take over a seat that holds the lock already, or one that is to wait; or none."""
+        """Take over a handle that holds the lock already, or one that is to wait; or none."""
         self.owner = owner
         self.lock = name
         self.shared = shared
         self.token = token
         self._engine = engine
-        self._seat = seat
+        self._handle = handle
         self._granted: asyncio.Future[int | None] | None = None
         self._lost: asyncio.Future[str] | None = None
         self._loss = ""
         self._on_loss: Callable[[], object] | None = None
-        self._wait: Wait | None = None
+        self._wait: QueuedWait | None = None
 
     @property
     def expires_at(self) -> float:
@@ -81,7 +81,7 @@ class FileClaim:
         """Becomes the token; None if there is nothing to wait for."""
         if self._granted is None:
             self._granted = self._engine.loop.create_future()
-            if self.token is not None or self._seat is None:
+            if self.token is not None or self._handle is None:
                 self._granted.set_result(self.token)
         return self._granted
 
@@ -99,45 +99,45 @@ class FileClaim:
     @property
     def lifelines(self) -> tuple[int, ...]:
         """The descriptor that holds the lock, and a pipe that breaks when all copies are closed."""
-        return () if self._seat is None or self.token is None else self._seat.lend()
+        return () if self._handle is None or self.token is None else self._handle.lend()
 
     @property
-    def words(self) -> Words | None:
-        """The open directory in which it has a seat."""
-        return None if self._seat is None else self._seat.words
+    def directory(self) -> LockDirectory | None:
+        """The open directory in which it has a handle."""
+        return None if self._handle is None else self._handle.directory
 
     def valid(self) -> bool:
         """Return True if the lock is ours: entered, and its file still there for all to see."""
-        seat = self._seat  # another thread may end the claim meanwhile
-        return seat is not None and self.token is not None and seat.words.in_place()
+        handle = self._handle  # another thread may end the claim meanwhile
+        return handle is not None and self.token is not None and handle.directory.in_place()
 
     @property
     def stands(self) -> bool:
-        """Whether it has a place in the line of its lock: whatever asks from now on comes later."""
-        return self._seat is not None and self._seat.position is not None
+        """Whether it has a place in the queue of its lock: whatever asks from now on comes later."""
+        return self._handle is not None and self._handle.position is not None
 
     def holds(self) -> bool:
         """Return True if the lock was granted and no loss of it has been noticed."""
-        return self.token is not None and self._seat is not None and not self._loss
+        return self.token is not None and self._handle is not None and not self._loss
 
     def obstacle(self) -> None:
         """Return None: nothing but a holder ever blocks a claim."""
 
     def release(self) -> None:
-        """Give the lock back, or leave the line; any thread may give back what it holds."""
+        """Give the lock back, or leave the queue; any thread may give back what it holds."""
         if not self._engine.forget(self):
             return
         self._on_loss = None
-        seat, self._seat = self._seat, None
-        if seat is None:
+        handle, self._handle = self._handle, None
+        if handle is None:
             return
         if self.token is not None:
-            seat.release()
+            handle.release()
         else:
-            self._stop_waiting(seat)
+            self._stop_waiting(handle)
             if self._granted is not None:
                 self._granted.cancel()
-        seat.words.give(seat)
+        handle.directory.give(handle)
 
     def fail(self, error: Exception) -> None:
         """Give up waiting with this error."""
@@ -167,19 +167,21 @@ class FileClaim:
 
     # Waits, in the event loop
 
-    def join(self, room: WaitingRoom, owner: int, task: bytes) -> None:
-        """Join the line of the lock in that room's directory, and leave the one before."""
-        seat = self._seat
-        if seat is None:
+    def join(self, waiters: Waiters, owner: int, task: bytes) -> None:
+        """Join the queue of the lock in the directory of those waiters, and leave the one before."""
+        handle = self._handle
+        if handle is None:
             return
         if self._wait is not None:
-            self._stop_waiting(seat)
-        if seat.words is not room.words:
-            seat.words.give(seat)
-            seat = self._seat = room.words.seat()
-        wait = self._wait = Wait(room, room.words.word(self.lock), next(room.words.requests))
-        if seat.join(wait.word, wait.request, shared=self.shared, owner=owner, task=task):
-            room.enter(self, wait.request)
+            self._stop_waiting(handle)
+        if handle.directory is not waiters.directory:
+            handle.directory.give(handle)
+            handle = self._handle = waiters.directory.handle()
+        wait = self._wait = QueuedWait(
+            waiters, waiters.directory.lock_bytes(self.lock), next(waiters.directory.requests)
+        )
+        if handle.join(wait.lock_bytes, wait.request, shared=self.shared, owner=owner, task=task):
+            waiters.enter(self, wait.request)
             self.look()
         else:
             wait.timer = self._engine.loop.call_later(
@@ -191,18 +193,18 @@ class FileClaim:
 
         One that was `rung` for and is not the first passes that on.
         """
-        seat, wait = self._seat, self._wait
-        if seat is None or wait is None:
+        handle, wait = self._handle, self._wait
+        if handle is None or wait is None:
             return
         try:
-            token = seat.look(wait.word, shared=self.shared, overtakes=overtakes)
+            token = handle.look(wait.lock_bytes, shared=self.shared, overtakes=overtakes)
             if token is not None:
                 self._grant(token)
                 return
             if rung:
-                seat.pass_on()
+                handle.pass_on()
             if wait.watches:
-                self._watch(seat, wait)
+                self._watch(handle, wait)
         except ReplacedError:
             self._engine.join_again(self)
         except OSError as error:
@@ -212,26 +214,26 @@ class FileClaim:
 
     def begin_to_watch(self) -> None:
         """Look, and watch the one before us from now on: the wait takes long."""
-        seat, wait = self._seat, self._wait
-        if seat is None or wait is None or wait.watches:
+        handle, wait = self._handle, self._wait
+        if handle is None or wait is None or wait.watches:
             return
         wait.watches = True
-        if seat.words.in_place():
+        if handle.directory.in_place():
             self.look()
         else:
             self._engine.join_again(self)
 
     def look_again(self) -> None:
         """Look after a second in which nothing may have told us anything."""
-        seat, wait = self._seat, self._wait
-        if seat is None or wait is None:
+        handle, wait = self._handle, self._wait
+        if handle is None or wait is None:
             return
-        if not seat.words.in_place():
+        if not handle.directory.in_place():
             self._engine.join_again(self)
             return
         # The lock was free at two such looks in a row, and no token was drawn between: the one before
         # us has been stopped. Exclusion does not need it to go first.
-        last = wait.word.last_if_free(seat.words.descriptor)
+        last = wait.lock_bytes.last_if_free(handle.directory.descriptor)
         overtakes, wait.vacant = bool(last) and last == wait.vacant, last
         self.look(overtakes=overtakes)
 
@@ -242,42 +244,42 @@ class FileClaim:
         if granted is not None and not granted.done():
             granted.set_result(token)
 
-    def _watch(self, seat: Seat, wait: Wait) -> None:
-        """Watch the one before us in the line; without one, the holder."""
-        if wait.room.watch(self, seat.predecessor(), wait.word):
+    def _watch(self, handle: LockHandle, wait: QueuedWait) -> None:
+        """Watch the one before us in the queue; without one, the holder."""
+        if wait.waiters.watch(self, handle.predecessor(), wait.lock_bytes):
             wait.pause = FIRST_PAUSE_SECONDS
         elif wait.timer is None:
             # What we should watch has just gone, or cannot be found: look again soon.
             wait.timer = self._engine.loop.call_later(wait.pause, self._look_soon, wait)
             wait.pause = min(2 * wait.pause, PAUSE_SECONDS_MAX)
 
-    def _look_soon(self, wait: Wait) -> None:
+    def _look_soon(self, wait: QueuedWait) -> None:
         wait.timer = None
         self.look()
 
-    def _stop_waiting(self, seat: Seat) -> None:
+    def _stop_waiting(self, handle: LockHandle) -> None:
         if self._wait is not None:
-            word = self._wait.word
+            lock_bytes = self._wait.lock_bytes
             self._end_wait()
-            seat.withdraw(word)
+            handle.withdraw(lock_bytes)
 
     def _end_wait(self) -> None:
         wait, self._wait = self._wait, None
         if wait is not None:
             if wait.timer is not None:
                 wait.timer.cancel()
-            wait.room.leave(self, wait.request)
+            wait.waiters.leave(self, wait.request)
 
 
-class Wait:
-    """The wait of a claim in a line."""
+class QueuedWait:
+    """The wait of a claim in a queue."""
 
-    __slots__ = ("pause", "request", "room", "timer", "vacant", "watches", "word")
+    __slots__ = ("lock_bytes", "pause", "request", "timer", "vacant", "waiters", "watches")
 
-    def __init__(self, room: WaitingRoom, word: Word, request: int) -> None:
+    def __init__(self, waiters: Waiters, lock_bytes: LockBytes, request: int) -> None:
         """Begin to wait."""
-        self.room = room
-        self.word = word
+        self.waiters = waiters
+        self.lock_bytes = lock_bytes
         self.request = request
         self.timer: asyncio.TimerHandle | None = None
         self.pause = FIRST_PAUSE_SECONDS

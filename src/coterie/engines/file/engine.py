@@ -10,12 +10,13 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from coterie.engines.file.claim import FileClaim
-from coterie.engines.file.directory import Directory, byte_lock, directory_at, folder_of
-from coterie.engines.file.directory.words import ReplacedError, Words
-from coterie.engines.file.life import last_drawn
-from coterie.engines.file.parties import line_of, party
+from coterie.engines.file.directory import byte_lock
+from coterie.engines.file.directory.folder import Directory, directory_at, folder_of
+from coterie.engines.file.directory.lock_file import LockDirectory, ReplacedError
+from coterie.engines.file.holders import last_drawn
+from coterie.engines.file.parties import parties_of, party
 from coterie.engines.file.thread_wait import ThreadWait
-from coterie.engines.file.waiting_room import WaitingRoom
+from coterie.engines.file.waiters import Waiters
 from coterie.errors import MisuseError, Unavailable
 from coterie.locks.deadlocks.waits import Waits, task_name
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from coterie.engines.file.waits import WaitBoard
-    from coterie.locks.deadlocks.lock_waits import Wanted
-    from coterie.locks.deadlocks.waits import DeadlockSearch
+    from coterie.locks.deadlocks.reports import Wanted
+    from coterie.locks.deadlocks.search import DeadlockSearch
     from coterie.locks.engine import Party
     from coterie.locks.lock import Owner
 
@@ -54,9 +55,9 @@ class FileEngine:
             on_change=self._withdraw_notice,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._words: Words | None = None
-        self._replaced: list[Words] = []  # in which claims may still have seats
-        self._room: WaitingRoom | None = None  # made for the first wait
+        self._opened: LockDirectory | None = None
+        self._replaced: list[LockDirectory] = []  # in which claims may still have handles
+        self._waiters: Waiters | None = None  # made for the first wait
         self._watch: asyncio.TimerHandle | None = None
         self._watched: dict[FileClaim, None] = {}  # whose holders want to be told of a loss
         self._look: asyncio.TimerHandle | None = None
@@ -84,7 +85,7 @@ class FileEngine:
         """Open the directory, which is made unless it is there already."""
         self._loop = asyncio.get_running_loop()
         try:
-            self._words = self._open_words()
+            self._opened = self._open_directory()
         except OSError as error:
             raise Unavailable(self._directory.complaint(error)) from None
 
@@ -99,14 +100,14 @@ class FileEngine:
             self._search = None
         with self._guard:
             # From here on no thread makes a claim: see `_remember`.
-            words, self._words = self._words, None
+            opened, self._opened = self._opened, None
         for claim in self.claims():
             claim.close()
         await self._end_threads()
-        if self._room is not None:
-            self._room.close()
-            self._room = None
-        for each in (*self._replaced, *filter(None, [words])):
+        if self._waiters is not None:
+            self._waiters.close()
+            self._waiters = None
+        for each in (*self._replaced, *filter(None, [opened])):
             each.close()
         self._replaced = []
 
@@ -124,14 +125,14 @@ class FileEngine:
     def join(self, name: str, *, owner: Owner, shared: bool) -> FileClaim:
         """Ask for a lock that was not free a moment ago, and wait for it."""
         for _ in range(TRIES):
-            words = self._current()
+            opened = self._current()
             try:
-                claim = FileClaim(self, words.seat(), name, owner, shared=shared)
+                claim = FileClaim(self, opened.handle(), name, owner, shared=shared)
             except ReplacedError:
-                self._open_again(words)
+                self._open_again(opened)
                 continue
-            if self._remember(claim, words):
-                self._join(claim, words)
+            if self._remember(claim, opened):
+                self._join(claim, opened)
                 return claim
         raise self._removed_again_and_again(name)
 
@@ -139,33 +140,33 @@ class FileEngine:
         """Take a lock in any thread; wait there until then if it is not free and the owner holds none."""
         number, task = self.waits.number(owner), task_name(owner).encode()
         for _ in range(TRIES):
-            words, seat = self._current(), None
+            opened, handle = self._current(), None
             try:
-                seat, word = words.seat(), words.word(name)
-                token = seat.try_acquire(word, shared=shared, owner=number, task=task)
+                handle, lock_bytes = opened.handle(), opened.lock_bytes(name)
+                token = handle.try_acquire(lock_bytes, shared=shared, owner=number, task=task)
                 if token is None:
                     if until == -math.inf or self.holds_any(owner):
-                        words.give(seat)
+                        opened.give(handle)
                         return None
-                    wait = ThreadWait(seat, word, owner, shared=shared)
+                    wait = ThreadWait(handle, lock_bytes, owner, shared=shared)
                     token = self._wait(wait, number, task, until)
                     if token is None:
                         return None
-                claim = FileClaim(self, seat, name, owner, shared=shared, token=token)
-                if self._remember(claim, words):
+                claim = FileClaim(self, handle, name, owner, shared=shared, token=token)
+                if self._remember(claim, opened):
                     return claim
                 # Another thread has closed the coordinator, or opened another directory, and has
-                # closed the seat, maybe before it took the lock.
-                seat.release()
-                seat.close()
+                # closed the handle, maybe before it took the lock.
+                handle.release()
+                handle.close()
             except ReplacedError:
-                self._open_again(words)
+                self._open_again(opened)
             except OSError as error:
                 raise self.unavailable(name, error) from None
             except BaseException:
                 # An interruption may come at any point, also as the lock has just been taken.
-                if seat is not None:
-                    seat.close()
+                if handle is not None:
+                    handle.close()
                 raise
         raise self._removed_again_and_again(name)
 
@@ -173,7 +174,7 @@ class FileEngine:
         """Wait in this thread, and return the token; None if time is over."""
         try:
             with self._guard:
-                if self._words is not wait.words:
+                if self._opened is not wait.directory:
                     raise ReplacedError
                 self._threads[wait] = None
             return wait.run(owner, task, until)
@@ -189,28 +190,28 @@ class FileEngine:
         )
 
     def stands(self, owner: Owner) -> bool:
-        """Return True if an owner has a place in a line: whatever asks from now on comes later."""
+        """Return True if an owner has a place in a queue: whatever asks from now on comes later."""
         with self._guard:
             threads = list(self._threads)
         waits: list[FileClaim | ThreadWait] = [*self.claims(), *threads]
         return any(wait.stands for wait in waits if wait.owner is owner)
 
     def join_again(self, claim: FileClaim) -> None:
-        """Let a claim join the line of its lock, in the directory as it is now."""
-        if self._words is None:
+        """Let a claim join the queue of its lock, in the directory as it is now."""
+        if self._opened is None:
             return  # closed meanwhile, and the claim with it
         for _ in range(TRIES):
-            words = self._current()
-            if words.in_place():
-                self._join(claim, words)
+            opened = self._current()
+            if opened.in_place():
+                self._join(claim, opened)
                 return
-            self._open_again(words)
+            self._open_again(opened)
         claim.fail(self._removed_again_and_again(claim.lock))
 
-    def _join(self, claim: FileClaim, words: Words) -> None:
+    def _join(self, claim: FileClaim, opened: LockDirectory) -> None:
         number, task = self.waits.number(claim.owner), task_name(claim.owner).encode()
         try:
-            claim.join(self._room_of(words), number, task)
+            claim.join(self._waiters_of(opened), number, task)
         except ReplacedError:
             # Not from here, which may be deep within a look of the claim.
             self.loop.call_soon(self.join_again, claim)
@@ -247,17 +248,17 @@ class FileEngine:
         self._watch = None
         watched = list(self._watched)
         for claim in watched:
-            words = claim.words
-            if words is not None and claim.holds() and not claim.valid():
+            opened = claim.directory
+            if opened is not None and claim.holds() and not claim.valid():
                 self._watched.pop(claim, None)
-                claim.lose(words.loss)
+                claim.lose(opened.loss)
         if self._watched:
             self._watch = self.loop.call_later(WATCH_SECONDS, self._look_for_losses)
 
-    def _remember(self, claim: FileClaim, words: Words) -> bool:
-        """Take note of a claim; False if its directory is not ours any more: its seat is, or will be, closed."""
+    def _remember(self, claim: FileClaim, opened: LockDirectory) -> bool:
+        """Take note of a claim; False if its directory is not ours any more: its handle is, or will be, closed."""
         with self._guard:
-            if self._words is not words:
+            if self._opened is not opened:
                 return False
             self._claims[claim] = True
         return True
@@ -279,46 +280,48 @@ class FileEngine:
             " again while we use it"
         )
 
-    def _open_words(self) -> Words:
+    def _open_directory(self) -> LockDirectory:
         for _ in range(TRIES):
             try:
-                return Words(self._directory, self.waits.process, self.waits.participant)
+                return LockDirectory(self._directory, self.waits.process, self.waits.participant)
             except (FileNotFoundError, ReplacedError):
                 continue  # removed while we opened it
-        return Words(self._directory, self.waits.process, self.waits.participant)
+        return LockDirectory(self._directory, self.waits.process, self.waits.participant)
 
-    def _current(self) -> Words:
-        words = self._words
-        if words is None:
+    def _current(self) -> LockDirectory:
+        opened = self._opened
+        if opened is None:
             raise MisuseError(f"the coordinator of {self.folder} is closed")
-        return words
+        return opened
 
-    def _open_again(self, words: Words) -> None:
+    def _open_again(self, opened: LockDirectory) -> None:
         """Open the directory that is at the path now, in place of one that was removed."""
         with self._guard:
-            if self._words is not words:
+            if self._opened is not opened:
                 return  # another thread was faster
             try:
-                self._words = self._open_words()
+                self._opened = self._open_directory()
             except OSError as error:
                 raise Unavailable(self._directory.complaint(error)) from None
-            # Claims of the one before still have seats there; they are lost, or join again.
-            self._replaced.append(words)
-            used = {claim.words for claim in self.claims()} | {wait.words for wait in self._threads}
+            # Claims of the one before still have handles there; they are lost, or join again.
+            self._replaced.append(opened)
+            used = {claim.directory for claim in self.claims()} | {
+                wait.directory for wait in self._threads
+            }
             for old in [old for old in self._replaced if old not in used]:
                 self._replaced.remove(old)
                 old.close()
 
-    def _room_of(self, words: Words) -> WaitingRoom:
+    def _waiters_of(self, opened: LockDirectory) -> Waiters:
         """Return the room of the directory as it is now; what waits in that of another moves."""
-        before = self._room
-        if before is None or before.words is not words:
-            self._room = WaitingRoom(words, self.loop)
+        before = self._waiters
+        if before is None or before.directory is not opened:
+            self._waiters = Waiters(opened, self.loop)
             if before is not None:
                 before.close()
                 for claim in before.claims():
                     self.loop.call_soon(self.join_again, claim)
-            return self._room
+            return self._waiters
         return before
 
     # Deadlocks
@@ -351,7 +354,7 @@ class FileEngine:
         if not blocked:
             return
         from coterie.engines.file.waits import WaitBoard  # noqa: PLC0415
-        from coterie.locks.deadlocks.waits import DeadlockSearch  # noqa: PLC0415 - seldom needed
+        from coterie.locks.deadlocks.search import DeadlockSearch  # noqa: PLC0415 - seldom needed
 
         if self._board is None:
             self._board = WaitBoard(self._directory, self.waits, self._held)
@@ -371,11 +374,11 @@ class FileEngine:
 
     async def holders(self, name: str) -> list[Party]:
         """List the holders: one, or all that share."""
-        return [party(entry) for entry in line_of(self._directory, name).inside]
+        return [party(entry) for entry in parties_of(self._directory, name).inside]
 
     async def waiters(self, name: str) -> list[Party]:
         """List those that wait, the next first."""
-        return [party(entry) for entry in line_of(self._directory, name).waiting]
+        return [party(entry) for entry in parties_of(self._directory, name).waiting]
 
     async def watch(
         self, name: str, check: Callable[[], None]
@@ -385,12 +388,12 @@ class FileEngine:
         known: tuple[int, int, bool] | None = None
         while True:
             check()
-            words = self._current()
-            word = words.word(name)
+            opened = self._current()
+            lock_bytes = opened.lock_bytes(name)
             # As long as no token is drawn and the lock stays locked, or free, nothing has changed.
-            busy = byte_lock.blocked(words.descriptor, word.alone)
-            now = (*last_drawn(words, word), busy)
-            if now != known or not words.in_place():
+            busy = byte_lock.blocked(opened.descriptor, lock_bytes.alone)
+            now = (*last_drawn(opened, lock_bytes), busy)
+            if now != known or not opened.in_place():
                 holders = await self.holders(name)
                 found = holders[0] if holders else None
                 if known is None or found != seen:

@@ -6,65 +6,72 @@ import os
 import pwd
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.engines.file.directory import BOARDS, READ, byte_lock
-from coterie.engines.file.directory.board import HOLDS, WAITS, Entry, programs, read_board
-from coterie.engines.file.directory.words import WORDS, Word
+from coterie.engines.file.directory import byte_lock
+from coterie.engines.file.directory.folder import BOARDS, READ
+from coterie.engines.file.directory.lock_file import LOCK_FILE, LockBytes
+from coterie.engines.file.directory.program_record import (
+    HOLDS,
+    WAITS,
+    BoardEntry,
+    programs,
+    read_board,
+)
 from coterie.locks.engine import Party
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie.engines.file.directory import Directory
+    from coterie.engines.file.directory.folder import Directory
 
 
-class Standing(NamedTuple):
+class LockParties(NamedTuple):
     """The tasks that hold a lock, by their tokens, and those that wait for it, the next first."""
 
-    inside: list[Entry]
-    waiting: list[Entry]
+    inside: list[BoardEntry]
+    waiting: list[BoardEntry]
 
 
-def line_of(directory: Directory, name: str) -> Standing:
+def parties_of(directory: Directory, name: str) -> LockParties:
     """Read which tasks hold one lock, or wait for it."""
-    return all_lines(directory, name).get(name, Standing([], []))
+    return all_parties(directory, name).get(name, LockParties([], []))
 
 
-def all_lines(directory: Directory, only: str | None = None) -> dict[str, Standing]:
+def all_parties(directory: Directory, only: str | None = None) -> dict[str, LockParties]:
     """Read which tasks hold or wait for which locks, or for one of them; nothing is changed.
 
     A directory that does not exist, or is removed meanwhile, has no locks.
     """
     try:
         with directory.open() as folder, folder.enter(BOARDS) as boards:
-            words = os.open(WORDS, READ, dir_fd=folder.descriptor)
+            lock_file = os.open(LOCK_FILE, READ, dir_fd=folder.descriptor)
             try:
-                return _all_lines(boards.descriptor, words, only)
+                return _all_parties(boards.descriptor, lock_file, only)
             finally:
-                os.close(words)
+                os.close(lock_file)
     except FileNotFoundError:
         return {}
 
 
-def _all_lines(boards: int, words: int, only: str | None) -> dict[str, Standing]:
-    entries: dict[str, list[Entry]] = {}
+def _all_parties(boards: int, lock_file: int, only: str | None) -> dict[str, LockParties]:
+    entries: dict[str, list[BoardEntry]] = {}
     for program in programs(boards):
-        for entry in read_board(boards, program, words):
+        for entry in read_board(boards, program, lock_file):
             if only is None or entry.name == only:
                 entries.setdefault(entry.name, []).append(entry)
-    lines = {}
+    parties = {}
     for name, found in entries.items():
-        word = Word(name)
-        credible = [entry for entry in found if entry.word == word.offset]
-        is_held = byte_lock.blocked(words, word.alone)
+        lock_bytes = LockBytes(name)
+        credible = [entry for entry in found if entry.offset == lock_bytes.offset]
+        is_held = byte_lock.blocked(lock_file, lock_bytes.alone)
         inside = _inside(credible) if is_held else []
         waiting = [entry for entry in credible if entry.state == WAITS]
         waiting.sort(key=lambda entry: entry.position)
         if inside or waiting:
-            lines[name] = Standing(inside, waiting)
-    return lines
+            parties[name] = LockParties(inside, waiting)
+    return parties
 
 
-def _inside(entries: Iterable[Entry]) -> list[Entry]:
+def _inside(entries: Iterable[BoardEntry]) -> list[BoardEntry]:
     """List the holders: the one with the highest token, or all that share after the last that did not.
 
     A slot is cleared a moment after its lock is given back, when another may have it already.
@@ -72,7 +79,7 @@ def _inside(entries: Iterable[Entry]) -> list[Entry]:
     holders = sorted(
         (entry for entry in entries if entry.state == HOLDS), key=lambda entry: entry.token
     )
-    inside: list[Entry] = []
+    inside: list[BoardEntry] = []
     for entry in holders:
         if not entry.shared:
             inside.clear()
@@ -80,7 +87,7 @@ def _inside(entries: Iterable[Entry]) -> list[Entry]:
     return [entry for entry in inside if entry.shared] or inside
 
 
-def party(entry: Entry) -> Party:
+def party(entry: BoardEntry) -> Party:
     """Describe a task for people; one inside has a token."""
     token = entry.token if entry.state == HOLDS else None
     owner = entry.process

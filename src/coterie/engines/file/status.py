@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.algorithms.deadlock.condition import any_of
-from coterie.engines.file.directory import Directory
+from coterie.engines.file.directory.folder import Directory
 from coterie.engines.file.engine import make_engine
-from coterie.engines.file.parties import Standing, all_lines, party
+from coterie.engines.file.parties import LockParties, all_parties, party
 from coterie.errors import Unavailable
-from coterie.locks.deadlocks.lock_collection import Collection
-from coterie.locks.deadlocks.lock_graph import lasting_graph
-from coterie.locks.deadlocks.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
+from coterie.locks.deadlocks.collection import Collection
+from coterie.locks.deadlocks.graph import lasting_graph
+from coterie.locks.deadlocks.reports import Hold, LockOwner, LockWait, OwnerId, Wanted
 from coterie.locks.engine import LockState
 from coterie.locks.status import Status
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.algorithms.deadlock.wait_for import Graph
-    from coterie.engines.file.directory.board import Entry
+    from coterie.engines.file.directory.program_record import BoardEntry
 
-# An owner that waits for any one of several locks and gets one leaves the other lines a moment later;
+# An owner that waits for any one of several locks and gets one leaves the other parties a moment later;
 # after this pause it no longer looks as if it waited.
 PAUSE_SECONDS = 0.05
 
@@ -43,7 +43,7 @@ def inspect(folder: Path) -> DirectoryState:
     """List the locks that are held or waited for."""
     locks = [
         LockState(name, list(map(party, inside)), [], list(map(party, waiting)))
-        for name, (inside, waiting) in sorted(_lines(folder).items())
+        for name, (inside, waiting) in sorted(_parties(folder).items())
     ]
     return DirectoryState(str(folder), locks)
 
@@ -54,27 +54,27 @@ def inspect_waits(folder: Path) -> Graph[str]:
     Numbers of requests are never used again, so a wait that is seen twice has lasted all the time
     between.
     """
-    first = _collect(_lines(folder))
+    first = _collect(_parties(folder))
     time.sleep(PAUSE_SECONDS)
-    return lasting_graph(first, _collect(_lines(folder)))
+    return lasting_graph(first, _collect(_parties(folder)))
 
 
-def _lines(folder: Path) -> dict[str, Standing]:
+def _parties(folder: Path) -> dict[str, LockParties]:
     try:
-        return all_lines(Directory(str(folder)))
+        return all_parties(Directory(str(folder)))
     except OSError as error:
         raise Unavailable(f"the lock directory {folder}: {error}") from None
 
 
-def _collect(lines: dict[str, Standing]) -> Collection:
-    waits: dict[OwnerId, dict[str, Entry]] = {}
-    for lock, (_, waiting) in sorted(lines.items()):
+def _collect(parties: dict[str, LockParties]) -> Collection:
+    waits: dict[OwnerId, dict[str, BoardEntry]] = {}
+    for lock, (_, waiting) in sorted(parties.items()):
         for entry in waiting:
             waits.setdefault(_owner_id(entry), {})[lock] = entry
     collection = Collection(
-        _owner(entry, waits) for _, (_, waiting) in sorted(lines.items()) for entry in waiting
+        _owner(entry, waits) for _, (_, waiting) in sorted(parties.items()) for entry in waiting
     )
-    for lock, (inside, _) in sorted(lines.items()):
+    for lock, (inside, _) in sorted(parties.items()):
         wanted = Wanted(lock)
         collection.hear(
             wanted, [Hold(wanted, entry.token, _owner(entry, waits)) for entry in inside]
@@ -82,17 +82,17 @@ def _collect(lines: dict[str, Standing]) -> Collection:
     return collection
 
 
-def _owner(entry: Entry, waits: dict[OwnerId, dict[str, Entry]]) -> LockOwner:
+def _owner(entry: BoardEntry, waits: dict[OwnerId, dict[str, BoardEntry]]) -> LockOwner:
     owner = _owner_id(entry)
     return LockOwner(owner, entry.process, entry.task, _wait(waits.get(owner, {})))
 
 
-def _owner_id(entry: Entry) -> OwnerId:
+def _owner_id(entry: BoardEntry) -> OwnerId:
     return OwnerId(entry.participant, entry.owner)
 
 
-def _wait(entries: dict[str, Entry]) -> LockWait | None:
-    """Describe the wait of an owner by its places in lines: any one of their locks would do.
+def _wait(entries: dict[str, BoardEntry]) -> LockWait | None:
+    """Describe the wait of an owner by its places in parties: any one of their locks would do.
 
     Another wait for the same locks has another request, whose number is greater than all before.
     """

@@ -9,16 +9,16 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from coterie.engines.file.directory import WAITS
+from coterie.engines.file.directory.folder import WAITS
 from coterie.engines.file.directory.wait_board import Notice, read_wait, sweep
-from coterie.engines.file.parties import line_of
-from coterie.locks.deadlocks.lock_waits import Hold, LockOwner, OwnerId, Wanted
+from coterie.engines.file.parties import parties_of
+from coterie.locks.deadlocks.reports import Hold, LockOwner, OwnerId, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from coterie.engines.file.directory import Directory
-    from coterie.engines.file.directory.board import Entry
+    from coterie.engines.file.directory.folder import Directory
+    from coterie.engines.file.directory.program_record import BoardEntry
     from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.engine import Claim
     from coterie.locks.lock import Owner
@@ -68,11 +68,11 @@ class WaitBoard:
     def _holds(self, wanted: Wanted) -> list[Hold]:
         return [
             self._hold(wanted, entry)
-            for entry in line_of(self._directory, wanted.lock).inside
+            for entry in parties_of(self._directory, wanted.lock).inside
             if not (wanted.shared and entry.shared)
         ]
 
-    def _hold(self, wanted: Wanted, entry: Entry) -> Hold:
+    def _hold(self, wanted: Wanted, entry: BoardEntry) -> Hold:
         owner = OwnerId(entry.participant, entry.owner)
         wait = read_wait(self._board, owner, entry.user)
         if wait is not None and wanted in wait.condition.targets():

@@ -20,10 +20,16 @@ import msgspec
 
 from coterie import system
 from coterie.engines.postgresql import epoch, statements
-from coterie.engines.postgresql.line import CALL_SECONDS_MAX, TLS_PARAMETERS, Address
+from coterie.engines.postgresql.session import (
+    CALL_SECONDS_MAX,
+    TLS_PARAMETERS,
+    describe,
+    open_session,
+    servers_of,
+)
 from coterie.engines.postgresql.statements import key_of
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Author, Entry, SessionLost
+from coterie.engines.queue.server import Author, QueueEntry, SessionLost
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, CoterieError
 from coterie.system.postgresql import FAILURES
@@ -31,8 +37,8 @@ from coterie.system.postgresql import FAILURES
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
 
-    from coterie.engines.postgresql.line import Line
-    from coterie.engines.queue.server import Place, ServerNode, Told
+    from coterie.engines.postgresql.session import ServerSession
+    from coterie.engines.queue.server import ServerNode, SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 BEATS_PER_LEASE = 3
@@ -49,7 +55,7 @@ CLOCK_RATE_ERROR = 0.05
 CONNECTION_ENDED = "the connection has ended"
 
 
-class Letter(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class Mail(msgspec.Struct, frozen=True, array_like=True, tag="Letter"):
     """A letter for the user of a session."""
 
     content: bytes
@@ -68,10 +74,10 @@ class Names(msgspec.Struct, frozen=True, array_like=True, tag=True):
     names: list[str]
 
 
-Mail: TypeAlias = Letter | AskNames | Names
+Posted: TypeAlias = Mail | AskNames | Names
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(Mail)
+_decoder = msgspec.msgpack.Decoder(Posted)
 
 
 def make_engine(url: str) -> QueueEngine:
@@ -89,42 +95,43 @@ class PostgresqlServer:
         """Remember where it is."""
         self.lease = max(url.lease, self.lease_min)
         self._url = url
-        self._address = Address(url)
+        self._servers = servers_of(url)
 
     def __str__(self) -> str:
         """Name the server for people."""
-        return str(self._address)
+        return str(self._servers)
 
-    async def open(self, participant: str, told: Told, lease: float) -> PostgresqlSession:
+    async def open(
+        self, participant: str, told: SessionListener, lease: float
+    ) -> PostgresqlSession:
         """Begin a session: the connection for locks that are free, and for mail."""
-        label = _label(participant)
-        line = await self._address.connect(label, lease)
+        main = await open_session(self._servers, _label(participant), lease)
         try:
             async with asyncio.timeout(CALL_SECONDS_MAX):
-                await self._address.check_direct(line, lease)
-                pause = await epoch.enter(line.connection, line.run, lease)
+                await main.check_direct(lease)
+                pause = await epoch.enter(main.connection, main.run, lease)
                 opens_at = system.now() + pause * (1 + CLOCK_RATE_ERROR)
-                session = PostgresqlSession(line, participant, told, lease, opens_at)
+                session = PostgresqlSession(main, participant, told, lease, opens_at)
                 await session.start()
         except BaseException as error:
-            await line.close()
+            await main.close()
             if isinstance(error, FAILURES):
-                raise self._address.error(error) from None
+                raise self._servers.error(error) from None
             raise
         return session
 
     async def nodes(self) -> list[ServerNode]:
         """Ask each server by itself: one is the primary, others are standbys."""
-        each = [Address(self._url._replace(addresses=[one])) for one in self._url.addresses]
-        return list(await asyncio.gather(*(address.describe() for address in each)))
+        each = [self._url._replace(addresses=[address]) for address in self._url.addresses]
+        return list(await asyncio.gather(*map(describe, each)))
 
 
-class Request:
+class LockRequest:
     """An entry of ours: a lock that is held on the main connection, or asked for on one of its own."""
 
-    def __init__(self, line: Line, leaving: Place | None = None) -> None:
+    def __init__(self, session: ServerSession, leaving: Ticket | None = None) -> None:
         """Begin on a connection, where another lock is given back first."""
-        self.line = line
+        self.session = session
         self.leaving = leaving
         self.task: asyncio.Task[Any] | None = None  # that waits
         self.holds = False
@@ -134,7 +141,12 @@ class PostgresqlSession:
     """The connections of one process."""
 
     def __init__(
-        self, main: Line, participant: str, told: Told, lease: float, opens_at: float
+        self,
+        main: ServerSession,
+        participant: str,
+        told: SessionListener,
+        lease: float,
+        opens_at: float,
     ) -> None:
         """Begin with a connection; before `opens_at` leases of a former run may not be over."""
         self.lease = lease
@@ -145,10 +157,10 @@ class PostgresqlSession:
         self._told_at = -math.inf  # from when on the lease counts, as was told last
         self._opens_at = opens_at
         self._lost = ""
-        self._requests: dict[Place, Request] = {}
+        self._requests: dict[Ticket, LockRequest] = {}
         self._on_main: set[int] = set()  # keys; a session can take a lock twice that it has
-        self._spare: list[Line] = []
-        self._lines: dict[Line, None] = {main: None}
+        self._spare: list[ServerSession] = []
+        self._sessions: dict[ServerSession, None] = {main: None}
         self._contended: dict[str, int] = {}  # how many more times it is to be found free
         self._parts: dict[int, str] = {}  # of letters that are not complete, by sender
         self._asked: dict[int, asyncio.Future[str]] = {}  # names of locks, by key
@@ -157,7 +169,7 @@ class PostgresqlSession:
     async def start(self) -> None:
         """Listen to mail, and renew the lease from now on."""
         main = self._main
-        main.on_end(self._end_line)
+        main.on_end(self._end_session)
         await main.connection.add_listener(_channel(self._name), self._hear)
         await main.beat(system.now())
         self._tell()
@@ -173,9 +185,9 @@ class PostgresqlSession:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        lines = list(self._lines)
-        self._lines.clear()
-        await asyncio.gather(*(line.close() for line in lines))
+        sessions = list(self._sessions)
+        self._sessions.clear()
+        await asyncio.gather(*(session.close() for session in sessions))
 
     # The lease
 
@@ -184,20 +196,22 @@ class PostgresqlSession:
             await asyncio.sleep(self.lease / BEATS_PER_LEASE)
             self._close_spare()
             now = system.now()
-            lines = {self._main, *self._holding(), *self._spare}
-            await asyncio.gather(*(self._beat(line, now) for line in lines))
+            sessions = {self._main, *self._holding(), *self._spare}
+            await asyncio.gather(*(self._beat(session, now) for session in sessions))
             self._tell()
 
-    async def _beat(self, line: Line, since: float) -> None:
+    async def _beat(self, session: ServerSession, since: float) -> None:
         try:
-            await line.beat(since)
+            await session.beat(since)
         except ConfigError as error:
             self._end(str(error))
-        except FAILURES:
-            self._end_line(line)
+        except Exception as error:
+            if not isinstance(error, FAILURES) and not session.connection.is_closed():
+                raise
+            self._end_session(session)
 
-    def _holding(self) -> Iterator[Line]:
-        return (request.line for request in self._requests.values() if request.holds)
+    def _holding(self) -> Iterator[ServerSession]:
+        return (request.session for request in self._requests.values() if request.holds)
 
     def _tell(self) -> None:
         """Tell from when on the lease counts, on whichever connection a lock is held.
@@ -205,7 +219,7 @@ class PostgresqlSession:
         The server began to count no earlier than the last statement was sent that it has answered.
         """
         if not self._lost:
-            self._told_at = min(line.sent_at for line in (self._main, *self._holding()))
+            self._told_at = min(session.sent_at for session in (self._main, *self._holding()))
             self._told.renewed(self._told_at)
 
     def _end(self, reason: str) -> None:
@@ -216,37 +230,37 @@ class PostgresqlSession:
                     request.task.cancel()
             self._told.lost(reason)
 
-    def _end_line(self, line: Line) -> None:
+    def _end_session(self, session: ServerSession) -> None:
         """Take note that a connection has ended; with it goes what it held."""
-        if line not in self._lines:
+        if session not in self._sessions:
             return
-        del self._lines[line]
-        line.connection.terminate()
-        if line in self._spare:
-            self._spare.remove(line)
-        if line is self._main or line in self._holding():
+        del self._sessions[session]
+        session.connection.terminate()
+        if session in self._spare:
+            self._spare.remove(session)
+        if session is self._main or session in self._holding():
             self._end(CONNECTION_ENDED)
 
     # Entries
 
-    async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
+    async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
         """Take the lock on the main connection if it is free, or begin to wait on another one."""
         self._check()
         left = self._requests.pop(leaving, None) if leaving is not None else None
-        if left is not None and left.line is not self._main:
-            self._requests[place] = Request(left.line, leaving)
+        if left is not None and left.session is not self._main:
+            self._requests[ticket] = LockRequest(left.session, leaving)
             return None
         if left is not None or (
-            place.lock not in self._contended and system.now() >= self._opens_at
+            ticket.lock not in self._contended and system.now() >= self._opens_at
         ):
-            number = await self._try(place, leaving if left is not None else None)
+            number = await self._try(ticket, leaving if left is not None else None)
             if number is not None:
                 return number
-        self._requests[place] = Request(await self._take_spare())
+        self._requests[ticket] = LockRequest(await self._take_spare())
         return None
 
-    async def _try(self, place: Place, leaving: Place | None) -> int | None:
-        main, key = self._main, key_of(place.lock)
+    async def _try(self, ticket: Ticket, leaving: Ticket | None) -> int | None:
+        main, key = self._main, key_of(ticket.lock)
         async with main.turn:
             keys = [key]
             if leaving is not None:
@@ -254,7 +268,7 @@ class PostgresqlSession:
             elif key in self._on_main:
                 return None  # the server would let us in beside ourselves
             query = statements.take(
-                shared=place.shared,
+                shared=ticket.shared,
                 leaving=leaving.shared if leaving is not None else None,
                 waits=False,
             )
@@ -263,7 +277,7 @@ class PostgresqlSession:
             except CoterieError:
                 # The lock may have been taken before there was no number to be had, or not yet left.
                 with contextlib.suppress(*FAILURES):
-                    for each in (place, leaving):
+                    for each in (ticket, leaving):
                         if each is not None:
                             unlock = statements.unlock(shared=each.shared)
                             await main.run_now(unlock, key_of(each.lock))
@@ -274,43 +288,43 @@ class PostgresqlSession:
             if number is None:
                 return None
             self._on_main.add(key)
-            self._requests[place] = Request(main)
-            self._requests[place].holds = True
+            self._requests[ticket] = LockRequest(main)
+            self._requests[ticket].holds = True
             return int(number)
 
-    async def wait(self, place: Place) -> int:
+    async def wait(self, ticket: Ticket) -> int:
         """Wait on the connection that was chosen, until the server has granted the lock."""
         self._check()
-        request = self._requests[place]
+        request = self._requests[ticket]
         request.task = asyncio.current_task()
         try:
-            return await self._obtain(place, request)
+            return await self._obtain(ticket, request)
         except asyncio.CancelledError:
             self._check()
             raise
         except Exception:
             request.task = None
-            await self.leave(place)
+            await self.leave(ticket)
             raise
         finally:
             request.task = None
 
-    async def _obtain(self, place: Place, request: Request) -> int:
-        line, leaving = request.line, request.leaving
+    async def _obtain(self, ticket: Ticket, request: LockRequest) -> int:
+        session, leaving = request.session, request.leaving
         query = statements.take(
-            shared=place.shared,
+            shared=ticket.shared,
             leaving=leaving.shared if leaving is not None else None,
             waits=True,
         )
-        keys = [key_of(each.lock) for each in (place, leaving) if each is not None]
-        number = int(await self._call(line, line.ask(query, *keys)))
-        if line not in self._lines:
+        keys = [key_of(each.lock) for each in (ticket, leaving) if each is not None]
+        number = int(await self._call(session, session.ask(query, *keys)))
+        if session not in self._sessions:
             raise SessionLost(CONNECTION_ENDED)
-        self._note(place.lock, waited=number < 0)
+        self._note(ticket.lock, waited=number < 0)
         # The server counts from the grant on, and that was after the statement was sent. Where a later time
         # was told meanwhile, this connection has to be sound for as long before anything is held on it.
-        while line.sent_at < self._told_at:
-            await self._call(line, line.beat(self._told_at))
+        while session.sent_at < self._told_at:
+            await self._call(session, session.beat(self._told_at))
         request.holds = True
         if system.now() < self._opens_at:
             await asyncio.sleep(self._opens_at - system.now())
@@ -326,70 +340,74 @@ class PostgresqlSession:
         if len(self._contended) > CONTENDED_MAX:
             del self._contended[next(iter(self._contended))]
 
-    async def leave(self, place: Place) -> None:
+    async def leave(self, ticket: Ticket) -> None:
         """Give a lock back, or stop to wait for it by ending the connection that waits."""
         self._check()
-        request = self._requests.get(place)
+        request = self._requests.get(ticket)
         if request is None:
             return
-        line, query, key = request.line, statements.unlock(shared=place.shared), key_of(place.lock)
-        if line is self._main:
-            async with line.turn:
-                await self._call(line, line.run_now(query, key))
+        session, query, key = (
+            request.session,
+            statements.unlock(shared=ticket.shared),
+            key_of(ticket.lock),
+        )
+        if session is self._main:
+            async with session.turn:
+                await self._call(session, session.run_now(query, key))
                 self._on_main.discard(key)
-            self._requests.pop(place, None)
+            self._requests.pop(ticket, None)
         elif request.task is None and request.holds:
-            await self._call(line, line.ask(query, key))
-            self._requests.pop(place, None)
-            line.used_at = system.now()
-            self._spare.append(line)
+            await self._call(session, session.ask(query, key))
+            self._requests.pop(ticket, None)
+            session.used_at = system.now()
+            self._spare.append(session)
         else:
-            self._requests.pop(place, None)
+            self._requests.pop(ticket, None)
             if request.task is not None:
                 request.task.cancel()
                 await asyncio.wait([request.task])
-            await self._close_line(line)
+            await self._close_session(session)
 
     # Connections
 
-    async def _take_spare(self) -> Line:
+    async def _take_spare(self) -> ServerSession:
         """Return a connection that is not used, or make one to the same run of the server."""
         while self._spare:
-            line = self._spare.pop()
-            if not line.connection.is_closed():
-                return line
-        line = await self._main.address.connect(self._label, self.lease)
-        if self._lost or line.run != self._main.run:
-            await line.close()
+            session = self._spare.pop()
+            if not session.connection.is_closed():
+                return session
+        session = await open_session(self._main.servers, self._label, self.lease)
+        if self._lost or session.run != self._main.run:
+            await session.close()
             self._end("the server was restarted")
             raise SessionLost(self._lost)
-        self._lines[line] = None
-        line.on_end(self._end_line)
-        return line
+        self._sessions[session] = None
+        session.on_end(self._end_session)
+        return session
 
     def _close_spare(self) -> None:
         """Close connections that were not used for a while."""
         now = system.now()
-        for line in [each for each in self._spare if now - each.used_at > SPARE_SECONDS_MAX]:
-            self._spare.remove(line)
-            self._run(self._close_line(line))
+        for session in [each for each in self._spare if now - each.used_at > SPARE_SECONDS_MAX]:
+            self._spare.remove(session)
+            self._run(self._close_session(session))
 
-    async def _close_line(self, line: Line) -> None:
-        self._lines.pop(line, None)
-        await line.close()
+    async def _close_session(self, session: ServerSession) -> None:
+        self._sessions.pop(session, None)
+        await session.close()
 
     # Questions
 
-    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
         """Read queues; the server knows keys, of which other processes tell the names."""
         if locks is not None and not locks:
             return {}
         keys = None if locks is None else {key_of(lock): lock for lock in locks}
         rows = await self._look(keys)
         names = keys if keys is not None else await self._ask_names(rows)
-        lines: dict[str, list[Entry]] = {}
+        lines: dict[str, list[QueueEntry]] = {}
         for key, shared, granted, _, label, since in rows:
-            entry = Entry(Author(*_parties(label), since), shared, granted, 0)
+            entry = QueueEntry(Author(*_parties(label), since), shared, granted, 0)
             lines.setdefault(names[key], []).append(entry)
         return lines
 
@@ -406,17 +424,17 @@ class PostgresqlSession:
             seen = {pid for _, _, _, pid, _, _ in rows}
             sent = [
                 request
-                for place, request in self._requests.items()
+                for ticket, request in self._requests.items()
                 if request.task is not None
-                if keys is None or key_of(place.lock) in keys
+                if keys is None or key_of(ticket.lock) in keys
             ]
-            if all(request.line.pid in seen for request in sent) or system.now() >= end:
+            if all(request.session.pid in seen for request in sent) or system.now() >= end:
                 return rows
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _ask_names(self, rows: Any) -> dict[int, str]:
         """Ask the processes in the queues for the names; a lock whose name is not told keeps its key."""
-        names = {key_of(place.lock): place.lock for place in self._requests}
+        names = {key_of(ticket.lock): ticket.lock for ticket in self._requests}
         unknown: dict[str, list[int]] = {}
         for key, _, _, _, label, _ in rows:
             if key not in names:
@@ -439,10 +457,10 @@ class PostgresqlSession:
 
     async def send(self, participant: str, letter: bytes) -> None:
         """Notify the channel of the reader."""
-        await self._post(participant, Letter(letter))
+        await self._post(participant, Mail(letter))
 
-    async def _post(self, participant: str, mail: Mail) -> None:
-        text = base64.b64encode(_encode(mail)).decode()
+    async def _post(self, participant: str, posted: Posted) -> None:
+        text = base64.b64encode(_encode(posted)).decode()
         size = PART_CHARACTERS_MAX
         parts = [text[at : at + size] for at in range(0, len(text), size)]
         # Of equal notices of one transaction one arrives: so each says how many follow.
@@ -458,14 +476,16 @@ class PostgresqlSession:
             self._parts[pid] = text
             return
         try:
-            mail: Mail = _decoder.decode(base64.b64decode(text))
+            posted: Posted = _decoder.decode(base64.b64decode(text))
         except (ValueError, msgspec.MsgspecError):
             return  # any role may notify any channel
-        match mail:
-            case Letter(content):
+        match posted:
+            case Mail(content):
                 self._told.mail(content)
             case AskNames(sender, keys):
-                names = {place.lock for place in self._requests if key_of(place.lock) in set(keys)}
+                names = {
+                    ticket.lock for ticket in self._requests if key_of(ticket.lock) in set(keys)
+                }
                 self._run(self._answer(sender, Names(sorted(names))))
             case Names(names):
                 for name in names:
@@ -473,24 +493,27 @@ class PostgresqlSession:
                     if asked is not None and not asked.done():
                         asked.set_result(name)
 
-    async def _answer(self, participant: str, mail: Mail) -> None:
+    async def _answer(self, participant: str, posted: Posted) -> None:
         with contextlib.suppress(SessionLost, CoterieError):
-            await self._post(participant, mail)
+            await self._post(participant, posted)
 
     # Calls
 
-    async def _call(self, line: Line, work: Coroutine[Any, Any, Any]) -> Any:
+    async def _call(self, session: ServerSession, work: Coroutine[Any, Any, Any]) -> Any:
         """Carry out a statement; the end of a connection is the end of what was asked on it."""
         if self._lost:
             work.close()
             raise SessionLost(self._lost)
         try:
             return await work
-        except FAILURES as error:
-            if line.connection.is_closed():
-                self._end_line(line)
+        except Exception as error:
+            # asyncpg raises TypeError, among others, for a statement that was under way.
+            if session.connection.is_closed():
+                self._end_session(session)
                 raise SessionLost(CONNECTION_ENDED) from None
-            raise line.address.error(error) from None
+            if isinstance(error, FAILURES):
+                raise session.servers.error(error) from None
+            raise
 
     def _check(self) -> None:
         if self._lost:

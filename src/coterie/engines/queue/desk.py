@@ -1,4 +1,4 @@
-"""The places of this process in the queues of a server, and the session that keeps them.
+"""The tickets of this process in the queues of a server, and the session that keeps them.
 
 Time. A hold is in force until `sound_until`: the sending of the last renewal that was confirmed, plus
 the lease, less what clocks may differ. The server removes our entries no earlier than a lease after it
@@ -13,7 +13,7 @@ finds it free a moment after others wanted it: they have not gone, they are abou
 
 Passing on. A program that fights for a lock asks for it again as soon as it has given it back. So a
 lock that is wanted goes back some turns of the event loop late, and a request that comes meanwhile
-leaves the old place and joins again in one message: half of what the server has to write.
+leaves the old entry and joins again in one message: half of what the server has to write.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ import itertools
 import logging
 import math
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from coterie import system
 from coterie.engines.queue.mail import Knock, encode
-from coterie.engines.queue.server import Author, Place, SessionLost
+from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.errors import CoterieError, Unavailable
 from coterie.system.aio import Tasks
 from coterie.system.alarm import Alarm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-    from coterie.engines.queue.server import Server, Session
+    from coterie.engines.queue.server import QueueSession, Server
     from coterie.locks.leases.group import LeaseGroup
 
 CLOCK_RATE_ERROR = 0.05  # of a lease, which the clocks of client and server may differ by
@@ -50,7 +50,7 @@ KNOCK_LATE_SECONDS = (
 )
 WANTED_SECONDS = 0.1  # that a lock is taken for wanted after another process has wanted it
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
-OFFER_TURNS = 2  # of the event loop, in which a request takes over the place that is given back
+OFFER_TURNS = 2  # of the event loop, in which a request takes over the entry that is given back
 CALLS_MAX = 32  # joins and leaves under way; a renewal waits behind no more of them
 GOODBYE_SECONDS_MAX = 1.0
 LAPSED = "its lease could not be renewed in time"
@@ -58,7 +58,10 @@ LAPSED = "its lease could not be renewed in time"
 logger = logging.getLogger("coterie.engines")
 
 
-class State(enum.Enum):
+AnswerT = TypeVar("AnswerT")
+
+
+class BidState(enum.Enum):
     """What has become of a bid."""
 
     ASKED = "asked"
@@ -67,27 +70,27 @@ class State(enum.Enum):
     LOST = "lost"
 
 
-class Bid:
+class QueueBid:
     """A request of this process for a lock, from the asking to its end."""
 
     __slots__ = (
         "given_up",
         "knock",
         "number",
-        "place",
         "session",
         "state",
+        "ticket",
         "times",
         "used_at",
         "waiting",
         "wanted",
     )
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, ticket: Ticket) -> None:
         """Begin to ask."""
-        self.place = place
-        self.state = State.ASKED
-        self.session: Session | None = None  # in which it has joined
+        self.ticket = ticket
+        self.state = BidState.ASKED
+        self.session: QueueSession | None = None  # in which it has joined
         self.number = 0
         self.times = 0  # that the lock was taken again since it was granted
         self.wanted = False
@@ -146,14 +149,14 @@ class Desk:
         self.lease = lease
         self.mail = mail
         self.stock = self
-        self.bids: dict[str, Bid] = {}
+        self.bids: dict[str, QueueBid] = {}
         self.cached: dict[str, None] = {}
         self._announced: dict[
-            str, Bid
+            str, QueueBid
         ] = {}  # entries of claims that wait for our own sharing to end
-        self._offers: dict[str, Bid] = {}  # given back, but the server has not been told yet
+        self._offers: dict[str, QueueBid] = {}  # given back, but the server has not been told yet
         self.sound_until = -math.inf
-        self.session: Session | None = None
+        self.session: QueueSession | None = None
         self._ear: Ear | None = None  # that hears what the present session says
         self._server = server
         self._process = process
@@ -239,14 +242,14 @@ class Desk:
             "%s: the session is lost: %s", self._server, reason, extra={"event": "session-lost"}
         )
         for lock, bid in list(self.bids.items()):
-            if bid.state is State.KEPT:
+            if bid.state is BidState.KEPT:
                 self._forget(lock)
-            elif bid.state is State.HELD:
-                bid.state = State.LOST
+            elif bid.state is BidState.HELD:
+                bid.state = BidState.LOST
                 self._group.lose(lock, bid.token, reason)
         self._tasks.run(self._begin_again(session))
 
-    async def _begin_again(self, former: Session) -> None:
+    async def _begin_again(self, former: QueueSession) -> None:
         await _end(former)
         await self._open_at_last()
 
@@ -297,9 +300,9 @@ class Desk:
         else:
             self._tasks.run(self._leave(bid))
 
-    def _offer(self, bid: Bid, turns: int) -> None:
-        """Let a request that comes within so many turns leave the place in the message by which it joins."""
-        lock = bid.place.lock
+    def _offer(self, bid: QueueBid, turns: int) -> None:
+        """Let a request that comes within so many turns leave the ticket in the message by which it joins."""
+        lock = bid.ticket.lock
         if self._offers.get(lock) is not bid or self._closed:
             return
         if turns:
@@ -316,7 +319,7 @@ class Desk:
         """Put an entry into the queue that wants the lock alone, behind our own that shares it."""
         announced = self._announced.get(lock)
         if writer and announced is None:
-            announced = self._announced[lock] = Bid(Place(lock, False, next(self._attempts)))
+            announced = self._announced[lock] = QueueBid(Ticket(lock, False, next(self._attempts)))
             self._tasks.run(self._obtain(announced, None))
         elif not writer and announced is not None:
             del self._announced[lock]
@@ -326,32 +329,32 @@ class Desk:
         """Give up waiting. A join that is under way is not cancelled: it leaves when it has ended."""
         self._give_up(self._forget(lock))
 
-    def _give_up(self, bid: Bid) -> None:
+    def _give_up(self, bid: QueueBid) -> None:
         bid.given_up = True
         if bid.waiting is not None:
             bid.waiting.cancel()
 
-    def _ask(self, lock: str, *, shared: bool, writer: int, leaving: Bid | None) -> None:
+    def _ask(self, lock: str, *, shared: bool, writer: int, leaving: QueueBid | None) -> None:
         if not shared and lock in self._announced:
             # It stands in the queue already, and cannot be inside before our entry that shares leaves.
             self.bids[lock] = self._announced.pop(lock)
             if leaving is not None:
                 self._tasks.run(self._leave(leaving))
             return
-        bid = self.bids[lock] = Bid(Place(lock, shared, next(self._attempts)))
+        bid = self.bids[lock] = QueueBid(Ticket(lock, shared, next(self._attempts)))
         self._tasks.run(self._obtain(bid, leaving))
         if shared:
             self.announce(lock, writer)
 
-    def _forget(self, lock: str) -> Bid:
+    def _forget(self, lock: str) -> QueueBid:
         self.cached.pop(lock, None)
         return self.bids.pop(lock)
 
-    async def _obtain(self, bid: Bid, leaving: Bid | None) -> None:
+    async def _obtain(self, bid: QueueBid, leaving: QueueBid | None) -> None:
         """Stand in the queue until we are inside, over as many sessions as that takes."""
         author = Author(self.name, self._process, system.wall())
         while not self._is_over(bid):
-            if (gone := self._leaves.get(bid.place.lock)) is not None:
+            if (gone := self._leaves.get(bid.ticket.lock)) is not None:
                 # Behind an entry of our own that is about to go we would take the lock for wanted.
                 await asyncio.wait([gone])
             try:
@@ -360,12 +363,14 @@ class Desk:
                     if self._is_over(bid):
                         break
                     left = leaving if leaving and leaving.session is session else None
-                    number = await session.join(bid.place, author, left.place if left else None)
+                    number = await answer_of(
+                        session.join(bid.ticket, author, left.ticket if left else None)
+                    )
                 leaving = None
                 if number is None and not bid.given_up:
                     bid.wanted = True
                     number = await self._wait(session, bid)
-                    self._note_wanted(bid.place.lock)
+                    self._note_wanted(bid.ticket.lock)
             except SessionLost:
                 continue
             except Unavailable as error:
@@ -381,7 +386,7 @@ class Desk:
             # grants to a session that is over is no lock.
             if session is not self.session or system.now() >= self.sound_until or number is None:
                 continue
-            if self._announced.get(bid.place.lock) is not bid:
+            if self._announced.get(bid.ticket.lock) is not bid:
                 self._enter(bid, number)
                 return
             await self._step_back(bid)
@@ -389,58 +394,60 @@ class Desk:
             await self._leave(leaving)
         await self._leave(bid)
 
-    def _is_over(self, bid: Bid) -> bool:
+    def _is_over(self, bid: QueueBid) -> bool:
         return bid.given_up or self._closed
 
-    async def _present(self, bid: Bid) -> Session:
+    async def _present(self, bid: QueueBid) -> QueueSession:
         """Wait for a session, in which the bid has an entry of its own."""
         while self.session is None:
             await self._ready.wait()
         if bid.session is not self.session:
             # An entry of a former session goes with it, soon or late: it must not be taken for this one.
             bid.session = self.session
-            bid.place = bid.place._replace(attempt=next(self._attempts))
+            bid.ticket = bid.ticket._replace(attempt=next(self._attempts))
         return self.session
 
-    async def _step_back(self, bid: Bid) -> None:
+    async def _step_back(self, bid: QueueBid) -> None:
         """Let our own sharing, behind which the bid was to wait, have its place in the queue."""
         await self._leave(bid)
         bid.session = None
         await asyncio.sleep(RETRY_SECONDS[0])
 
-    def _refuse(self, bid: Bid, error: CoterieError) -> None:
+    def _refuse(self, bid: QueueBid, error: CoterieError) -> None:
         """Let the claims fail that a bid was for, unless it was given up."""
-        lock = bid.place.lock
+        lock = bid.ticket.lock
         if bid in (self.bids.get(lock), self._announced.get(lock)):
             self._group.refuse(lock, error)
 
-    async def _wait(self, session: Session, bid: Bid) -> int | None:
+    async def _wait(self, session: QueueSession, bid: QueueBid) -> int | None:
         """Wait until it is our turn; None if the wait was given up."""
-        bid.waiting = asyncio.ensure_future(session.wait(bid.place))
-        delay = KNOCK_LATE_SECONDS if self._was_wanted(bid.place.lock) else KNOCK_SECONDS
+        bid.waiting = asyncio.ensure_future(session.wait(bid.ticket))
+        delay = KNOCK_LATE_SECONDS if self._was_wanted(bid.ticket.lock) else KNOCK_SECONDS
         self._plan_knock(session, bid, delay)
         try:
-            return await bid.waiting
+            return await answer_of(bid.waiting)
+        except SessionLost:
+            if bid.given_up and not self._closed:
+                return None
+            raise
         except asyncio.CancelledError:
-            if not bid.given_up or self._closed:
-                bid.waiting.cancel()
-                raise
-            return None
+            bid.waiting.cancel()
+            raise
         finally:
             if bid.knock is not None:
                 bid.knock.cancel()
             bid.knock = bid.waiting = None
 
-    def _plan_knock(self, session: Session, bid: Bid, delay: float) -> None:
+    def _plan_knock(self, session: QueueSession, bid: QueueBid, delay: float) -> None:
         """Knock after a while, and again and again, for mail may be lost."""
 
         def knock() -> None:
-            self._tasks.run(self._knock(session, bid.place.lock))
+            self._tasks.run(self._knock(session, bid.ticket.lock))
             self._plan_knock(session, bid, max(self.lease, 2 * delay))
 
         bid.knock = asyncio.get_running_loop().call_later(delay, knock)
 
-    async def _knock(self, session: Session, lock: str) -> None:
+    async def _knock(self, session: QueueSession, lock: str) -> None:
         """Tell the processes inside that another one waits, if we are the next.
 
         Behind others it is not for us to tell: each of them had to wait, so it takes the lock for
@@ -455,9 +462,9 @@ class Desk:
                 if entry.inside and entry.author.participant != self.name:
                     await session.send(entry.author.participant, encode(Knock(lock)))
 
-    async def _leave(self, bid: Bid) -> None:
+    async def _leave(self, bid: QueueBid) -> None:
         """Remove an entry from the server, unless it goes with its session."""
-        lock = bid.place.lock
+        lock = bid.ticket.lock
         gone = self._leaves[lock] = asyncio.get_running_loop().create_future()
         try:
             await self._remove(bid)
@@ -466,11 +473,11 @@ class Desk:
             if self._leaves.get(lock) is gone:
                 del self._leaves[lock]
 
-    async def _remove(self, bid: Bid) -> None:
+    async def _remove(self, bid: QueueBid) -> None:
         while bid.session is not None and bid.session is self.session and not self._closed:
             try:
                 async with self._calls:
-                    await bid.session.leave(bid.place)
+                    await answer_of(bid.session.leave(bid.ticket))
             except SessionLost:
                 return
             except CoterieError as error:
@@ -479,11 +486,11 @@ class Desk:
             else:
                 return
 
-    def _enter(self, bid: Bid, number: int) -> None:
-        bid.state = State.HELD
+    def _enter(self, bid: QueueBid, number: int) -> None:
+        bid.state = BidState.HELD
         bid.number = number
-        bid.wanted = bid.wanted or self._was_wanted(bid.place.lock)
-        self._group.acquired(bid.place.lock, bid.token)
+        bid.wanted = bid.wanted or self._was_wanted(bid.ticket.lock)
+        self._group.acquired(bid.ticket.lock, bid.token)
 
     def knocked(self, lock: str) -> None:
         """Note that another process waits for a lock; one that is only kept goes back at once."""
@@ -491,7 +498,7 @@ class Desk:
         if bid is not None:
             self._note_wanted(lock)
             bid.wanted = True
-            if bid.state is State.KEPT:
+            if bid.state is BidState.KEPT:
                 self.release(lock)
 
     def _note_wanted(self, lock: str) -> None:
@@ -512,12 +519,12 @@ class Desk:
         bid = self.bids.get(lock)
         if (
             bid is None
-            or bid.state is not State.KEPT
+            or bid.state is not BidState.KEPT
             or not self._begin_next(bid, now, shared=shared)
         ):
             return 0
         del self.cached[lock]
-        bid.state = State.HELD
+        bid.state = BidState.HELD
         return bid.token
 
     def try_pass_on(self, lock: str, now: float, *, shared: bool) -> int:
@@ -525,15 +532,15 @@ class Desk:
         bid = self.bids.get(lock)
         if (
             bid is None
-            or bid.state is not State.HELD
+            or bid.state is not BidState.HELD
             or not self._begin_next(bid, now, shared=shared)
         ):
             return 0
         return bid.token
 
-    def _begin_next(self, bid: Bid, now: float, *, shared: bool) -> bool:
+    def _begin_next(self, bid: QueueBid, now: float, *, shared: bool) -> bool:
         """Use up a token of the same entry, if one is left and the hold is in force."""
-        if bid.place.shared is not shared or bid.times + 1 == TIMES_MAX or now >= self.sound_until:
+        if bid.ticket.shared is not shared or bid.times + 1 == TIMES_MAX or now >= self.sound_until:
             return False
         bid.times += 1
         return True
@@ -542,9 +549,9 @@ class Desk:
         """Keep a lock that is not used any more; return False if it has to go back."""
         bid = self.bids[lock]
         is_known = self._note_use(lock)
-        if bid.state is not State.HELD or bid.wanted or not is_known or now >= self.sound_until:
+        if bid.state is not BidState.HELD or bid.wanted or not is_known or now >= self.sound_until:
             return False
-        bid.state = State.KEPT
+        bid.state = BidState.KEPT
         bid.used_at = now
         self.cached[lock] = None
         if self._sweep is None:
@@ -578,12 +585,12 @@ class Desk:
 
     def is_shared(self, lock: str) -> bool:
         """Return the mode of the request or the hold."""
-        return self.bids[lock].place.shared
+        return self.bids[lock].ticket.shared
 
     def remaining(self, lock: str, now: float) -> float:
         """Return for how many seconds the hold is in force."""
         bid = self.bids.get(lock)
-        if bid is None or bid.state is not State.HELD:
+        if bid is None or bid.state is not BidState.HELD:
             return 0.0
         return max(0.0, self.sound_until - now)
 
@@ -606,7 +613,21 @@ class Desk:
         return Unavailable(f"lock {lock!r}: {self._server}: {self.trouble}")
 
 
-async def _end(session: Session) -> None:
+async def answer_of(call: Awaitable[AnswerT]) -> AnswerT:
+    """Wait for a call of a session; raise `SessionLost` if it is cancelled and its caller is not.
+
+    A session that is closed cancels the calls that are under way. For the caller that is no reason to end.
+    """
+    try:
+        return await call
+    except asyncio.CancelledError:
+        caller = asyncio.current_task()
+        if caller is not None and caller.cancelling():
+            raise
+        raise SessionLost("it was closed") from None
+
+
+async def _end(session: QueueSession) -> None:
     """End a session in bounded time, whatever the server says to it."""
     with contextlib.suppress(TimeoutError, SessionLost, CoterieError):
         async with asyncio.timeout(GOODBYE_SECONDS_MAX):

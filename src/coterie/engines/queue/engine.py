@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from coterie import system
-from coterie.engines.queue.desk import Desk
+from coterie.engines.queue.desk import Desk, answer_of
 from coterie.engines.queue.mail import Inquiry, Knock, decode, encode
 from coterie.engines.queue.server import SessionLost
 from coterie.errors import CoterieError, Unavailable, UsageError
-from coterie.locks.deadlocks.lock_collection import Collection
-from coterie.locks.deadlocks.lock_waits import Wanted
-from coterie.locks.deadlocks.waits import DeadlockSearch, Waits
+from coterie.locks.deadlocks.collection import Collection
+from coterie.locks.deadlocks.reports import Wanted
+from coterie.locks.deadlocks.search import DeadlockSearch
+from coterie.locks.deadlocks.waits import Waits
 from coterie.locks.engine import LockState, Party, follow
 from coterie.locks.leases import blockers
 from coterie.locks.leases.attempt import try_once
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from coterie.engines.queue.server import Entry, Server, Session
-    from coterie.locks.deadlocks.lock_waits import Hold
+    from coterie.engines.queue.server import QueueEntry, QueueSession, Server
+    from coterie.locks.deadlocks.reports import Hold
     from coterie.locks.leases.group import LeasedClaim
-    from coterie.locks.leases.survey import Survey
+    from coterie.locks.leases.owner_query import OwnerQuery
     from coterie.locks.lock import Owner
 
 Group: TypeAlias = LeaseGroup[Desk]
@@ -106,7 +107,7 @@ class QueueEngine:
         claim = group.place(name, owner, shared=shared, wait=wait)
         if not wait and claim.token is None and not claim.granted.done():
             patience = min(TRY_SECONDS_MAX, group.supply.lease / 5)
-            self._tasks.run(try_once(claim, group, self._survey_one, patience))
+            self._tasks.run(try_once(claim, group, self._query_one, patience))
         return claim
 
     # Leases
@@ -181,20 +182,20 @@ class QueueEngine:
     async def holds(self, locks: Sequence[Wanted]) -> dict[Wanted, list[Hold]]:
         """Find the tasks of other processes that hold these locks; without a server, none."""
         try:
-            survey = await self._survey(locks, search=True)
+            query = await self._query(locks, search=True)
         except Unavailable:
             return {}
-        return {lock: survey.holds(lock) for lock in locks}
+        return {lock: query.holds(lock) for lock in locks}
 
     # Questions
 
     async def holders(self, name: str) -> list[Party]:
         """List the holders of a lock."""
-        return (await self._survey_one(name)).holders(name)
+        return (await self._query_one(name)).holders(name)
 
     async def waiters(self, name: str) -> list[Party]:
         """List the tasks that wait for a lock, the next first."""
-        return (await self._survey_one(name)).waiters(name)
+        return (await self._query_one(name)).waiters(name)
 
     def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
         """Follow the holder of a lock; changes are noticed within a fifth of a second."""
@@ -210,11 +211,11 @@ class QueueEngine:
         return [
             LockState(
                 wanted.lock,
-                survey.holders(wanted.lock),
-                survey.silent(wanted.lock),
-                _waiters(survey, wanted.lock, lines[wanted.lock]),
+                query.holders(wanted.lock),
+                query.silent(wanted.lock),
+                _waiters(query, wanted.lock, lines[wanted.lock]),
             )
-            for survey, part in await self._ask_about(map(Wanted, sorted(lines)), lines)
+            for query, part in await self._ask_about(map(Wanted, sorted(lines)), lines)
             for wanted in part
         ]
 
@@ -222,25 +223,25 @@ class QueueEngine:
         """Ask all processes once which of their tasks waits for what, and which holds it."""
         lines = await self._lines(None)
         surveyed = await self._ask_about(map(Wanted, sorted(lines)), lines)
-        known = [(survey, wanted) for survey, part in surveyed for wanted in part]
+        known = [(query, wanted) for query, part in surveyed for wanted in part]
         collection = Collection(
-            owner for survey, wanted in known for owner in survey.waiting(wanted.lock)
+            owner for query, wanted in known for owner in query.waiting(wanted.lock)
         )
-        for survey, wanted in known:
-            collection.hear(wanted, survey.holds(wanted))
+        for query, wanted in known:
+            collection.hear(wanted, query.holds(wanted))
         shared = [wanted for wanted in collection.wanted() if wanted.requester.participant]
-        for survey, part in await self._ask_about(shared, lines, search=True):
+        for query, part in await self._ask_about(shared, lines, search=True):
             for wanted in part:
-                collection.hear(wanted, survey.holds(wanted))
+                collection.hear(wanted, query.holds(wanted))
         return collection
 
     async def _ask_about(
         self,
         locks: Iterable[Wanted],
-        lines: Mapping[str, Sequence[Entry]],
+        lines: Mapping[str, Sequence[QueueEntry]],
         *,
         search: bool = False,
-    ) -> list[tuple[Survey, list[Wanted]]]:
+    ) -> list[tuple[OwnerQuery, list[Wanted]]]:
         """Ask about many locks, some at a time: a letter has a limit."""
         wanted = list(locks)
         parts = [
@@ -248,25 +249,25 @@ class QueueEngine:
         ]
         return [(await self._ask(part, lines, search=search), part) for part in parts]
 
-    async def _survey_one(self, lock: str) -> Survey:
-        return await self._survey([Wanted(lock)], search=False)
+    async def _query_one(self, lock: str) -> OwnerQuery:
+        return await self._query([Wanted(lock)], search=False)
 
-    async def _survey(self, locks: Sequence[Wanted], *, search: bool) -> Survey:
+    async def _query(self, locks: Sequence[Wanted], *, search: bool) -> OwnerQuery:
         lines = await self._lines(sorted({wanted.lock for wanted in locks}))
         return await self._ask(locks, lines, search=search)
 
-    async def _lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+    async def _lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
         desk = self.group.supply
         if desk.session is None:
             raise Unavailable(f"{self.server}: {desk.trouble}")
         try:
-            return await desk.session.lines(locks)
+            return await answer_of(desk.session.lines(locks))
         except SessionLost:
             raise Unavailable(f"{self.server}: the session was lost") from None
 
     async def _ask(
-        self, locks: Sequence[Wanted], lines: Mapping[str, Sequence[Entry]], *, search: bool
-    ) -> Survey:
+        self, locks: Sequence[Wanted], lines: Mapping[str, Sequence[QueueEntry]], *, search: bool
+    ) -> OwnerQuery:
         """Ask the processes that the server names; our own groups answer at once."""
         reports = tuple(_describe(lock, lines.get(lock.lock, ()), search=search) for lock in locks)
         concerns: dict[str, list[Wanted]] = {}
@@ -300,12 +301,12 @@ async def _close_all(desks: Sequence[Desk], tasks: Sequence[asyncio.Task[None]])
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _deliver(session: Session, participant: str, letter: bytes) -> None:
+async def _deliver(session: QueueSession, participant: str, letter: bytes) -> None:
     with contextlib.suppress(SessionLost, CoterieError):
         await session.send(participant, letter)
 
 
-def _waiters(survey: Survey, lock: str, line: Sequence[Entry]) -> list[Party]:
+def _waiters(query: OwnerQuery, lock: str, line: Sequence[QueueEntry]) -> list[Party]:
     """List the tasks that wait, the next first; of a process that has not answered, what the server knows."""
     found: dict[str, list[Party]] = {}
     for entry in line:
@@ -314,7 +315,7 @@ def _waiters(survey: Survey, lock: str, line: Sequence[Entry]) -> list[Party]:
             entry.author.process,
             entry.author.since,
         )
-        if (answer := survey.waiters_of(lock, participant)) is not None:
+        if (answer := query.waiters_of(lock, participant)) is not None:
             found[participant] = answer
         elif not entry.inside:
             party = Party(lock, process, since, None, entry.shared)
@@ -322,7 +323,7 @@ def _waiters(survey: Survey, lock: str, line: Sequence[Entry]) -> list[Party]:
     return [party for parties in found.values() for party in parties]
 
 
-def _describe(wanted: Wanted, line: Sequence[Entry], *, search: bool) -> LockReport:
+def _describe(wanted: Wanted, line: Sequence[QueueEntry], *, search: bool) -> LockReport:
     """Report which processes are inside and which wait, or what blocks a request to share."""
     if wanted.shared:
         return _describe_obstacles(wanted, line)
@@ -331,7 +332,7 @@ def _describe(wanted: Wanted, line: Sequence[Entry], *, search: bool) -> LockRep
     return LockReport(wanted, owners, () if search else tuple(waiting[:ASKED_MAX]))
 
 
-def _describe_obstacles(wanted: Wanted, line: Sequence[Entry]) -> LockReport:
+def _describe_obstacles(wanted: Wanted, line: Sequence[QueueEntry]) -> LockReport:
     """Report which processes block a request to share a lock, beside the requester itself.
 
     That is the one that has it alone, and the first that wants it alone before the requester's own

@@ -31,7 +31,7 @@ class SessionLost(Exception):  # noqa: N818 - says what is the matter
     """The session is over, with all of its entries."""
 
 
-class Place(NamedTuple):
+class Ticket(NamedTuple):
     """One attempt to get a lock: names an entry in its queue."""
 
     lock: str
@@ -47,7 +47,7 @@ class Author(msgspec.Struct, frozen=True, array_like=True):
     since: float  # when it asked, in seconds since 1970
 
 
-class Entry(NamedTuple):
+class QueueEntry(NamedTuple):
     """An entry in the queue of a lock, as the server knows it."""
 
     author: Author
@@ -65,7 +65,7 @@ class ServerNode(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-class Told(Protocol):
+class SessionListener(Protocol):
     """What a session tells its user; each is called in the event loop that opened it."""
 
     def renewed(self, sent_at: float) -> None:
@@ -78,23 +78,23 @@ class Told(Protocol):
         """Take a letter of another process."""
 
 
-class Session(Protocol):
+class QueueSession(Protocol):
     """One session with the server, from its beginning to its loss or end."""
 
     @property
     def lease(self) -> float:
         """After how many seconds without a renewal the server removes our entries."""
 
-    async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
-        """Enter the queue, leaving another place first; return the number if we are inside at once."""
+    async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
+        """Enter the queue, leaving another first; return the number if we are inside at once."""
 
-    async def wait(self, place: Place) -> int:
+    async def wait(self, ticket: Ticket) -> int:
         """Wait until an entry that has joined is inside, and return its number; may be cancelled."""
 
-    async def leave(self, place: Place) -> None:
+    async def leave(self, ticket: Ticket) -> None:
         """Remove an entry, whether it is inside, waits or is not there any more."""
 
-    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
         """Return the queues of these locks, or of all; of each lock from one moment."""
 
     async def send(self, participant: str, letter: bytes) -> None:
@@ -116,7 +116,7 @@ class Server(Protocol):
     def __str__(self) -> str:
         """Name the server and its address for people, without passwords."""
 
-    async def open(self, participant: str, told: Told, lease: float) -> Session:
+    async def open(self, participant: str, told: SessionListener, lease: float) -> QueueSession:
         """Begin a session under that name; raises `Unavailable` or `ConfigError`.
 
         `told.renewed` has been called once when it returns.
@@ -135,4 +135,4 @@ def inside(modes: Sequence[bool]) -> int:
         return 0
     if not modes[0]:
         return 1
-    return next((place for place, shared in enumerate(modes) if not shared), len(modes))
+    return next((position for position, shared in enumerate(modes) if not shared), len(modes))

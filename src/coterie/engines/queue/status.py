@@ -9,7 +9,7 @@ import msgspec
 
 from coterie.engines.queue.server import ServerNode
 from coterie.errors import Unavailable
-from coterie.locks.deadlocks.lock_graph import lasting_graph
+from coterie.locks.deadlocks.graph import lasting_graph
 from coterie.locks.engine import LockState
 from coterie.locks.status import NodeView, Status, down
 

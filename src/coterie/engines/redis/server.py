@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 
 from coterie import system
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost
+from coterie.engines.queue.server import Author, QueueEntry, ServerNode, SessionLost
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.redis import scripts
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
@@ -25,7 +25,7 @@ from coterie.system.aio import Tasks
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from coterie.engines.queue.server import Place, Told
+    from coterie.engines.queue.server import SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 VERSION_MIN = (6, 2)
@@ -35,6 +35,13 @@ CALL_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
 LOOK_SECONDS_MIN = 0.01  # after the end of a lease that is waited for
 SECURE = ("rediss", "valkeys")
+
+# A replica that may be promoted, a start, a full memory; then a full disk, and a lack of replicas.
+PASSING = (exceptions.ReadOnlyError, exceptions.BusyLoadingError, exceptions.OutOfMemoryError)
+PASSING_CODES = ("MISCONF ", "NOREPLICAS ")
+
+# uvloop raises RuntimeError where asyncio raises OSError: at the use of a connection that was reset.
+FAILURES = (OSError, RuntimeError, exceptions.RedisError)
 
 logger = logging.getLogger("coterie.engines")
 
@@ -72,16 +79,16 @@ class RedisServer:
         """Name the server for people."""
         return f"{self._url.scheme} at {self._url.shown}"
 
-    async def open(self, participant: str, told: Told, lease: float) -> RedisSession:
+    async def open(self, participant: str, told: SessionListener, lease: float) -> RedisSession:
         """Begin a session, if the server is one that can keep locks."""
-        line = Line(self)
+        connection = RedisConnection(self)
         try:
-            info = await line.connect()
+            info = await connection.connect()
             self._check(info)
         except BaseException:
-            await line.close()
+            await connection.close()
             raise
-        session = RedisSession(line, participant, told, lease)
+        session = RedisSession(connection, participant, told, lease)
         try:
             await session.start(float(info.get("uptime_in_seconds", 0)))
         except BaseException:
@@ -91,13 +98,13 @@ class RedisServer:
 
     async def nodes(self) -> list[ServerNode]:
         """Ask the server what it is."""
-        line = Line(self)
+        connection = RedisConnection(self)
         try:
-            info = await line.connect()
+            info = await connection.connect()
         except Unavailable as error:
             return [ServerNode(self._url.shown, trouble=str(error).removeprefix(f"{self}: "))]
         finally:
-            await line.close()
+            await connection.close()
         known = info.get("valkey_version") or info.get("redis_version", "")
         role = "replica" if info.get("role") == "slave" else "primary"
         return [ServerNode(self._url.shown, str(known), role)]
@@ -124,7 +131,7 @@ class RedisServer:
             username=url.user or None,
             password=url.secret or None,
             retry=Retry(NoBackoff(), 0),
-            # A line has limits of its own, which cost less.
+            # A connection has limits of its own, which cost less.
             socket_timeout=None if alone else CALL_SECONDS_MAX,
             socket_connect_timeout=CALL_SECONDS_MAX,
             single_connection_client=alone,
@@ -135,12 +142,12 @@ class RedisServer:
         """Say what an error of a call means."""
         if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
             return ConfigError(f"{self}: refused: {error}")
-        if isinstance(error, exceptions.ResponseError) and not isinstance(
-            error, exceptions.ReadOnlyError | exceptions.BusyLoadingError
-        ):
+        if isinstance(error, exceptions.ResponseError) and not _passes(error):
             return ConfigError(f"{self}: {error}")
         if isinstance(error, TimeoutError):
             return Unavailable(f"{self}: no answer in {CALL_SECONDS_MAX:g} s")
+        if isinstance(error, RuntimeError):
+            return Unavailable(f"{self}: the connection was reset")
         cause = error.__cause__ or error.__context__
         if isinstance(cause, OSError) and (cause.errno or 0) > 0:
             return Unavailable(f"{self}: {os.strerror(cause.errno or 0)}")
@@ -170,7 +177,7 @@ class RedisServer:
             )
 
 
-class Line:
+class RedisConnection:
     """A connection to the server, which is made again only when that is asked for."""
 
     def __init__(self, server: RedisServer) -> None:
@@ -190,7 +197,7 @@ class Line:
                 info: dict[str, Any] = await made.info()
         except BaseException as error:
             await made.aclose()
-            if isinstance(error, OSError | exceptions.RedisError):
+            if isinstance(error, FAILURES):
                 raise self.server.error(error) from None
             raise
         self._client = made
@@ -202,7 +209,7 @@ class Line:
         """Disconnect."""
         gone, self._client = self._client, None
         if gone is not None:
-            with contextlib.suppress(OSError, exceptions.RedisError):
+            with contextlib.suppress(*FAILURES):
                 await gone.aclose()
 
     @property
@@ -226,7 +233,7 @@ class Line:
         return await self._use(run)
 
     async def _use(self, call: Callable[[client.Redis], Awaitable[Any]]) -> Any:
-        """Make a call over the line as it is.
+        """Make a call over the connection as it is.
 
         The client would connect again by itself after a failure, also one that is a cancellation, and
         perhaps to another run of the server. So it is not used any more then, and calls that have
@@ -244,12 +251,12 @@ class Line:
             except BaseException as error:
                 await self.close()
                 # The client raises KeyError for a call that was under way when it was closed.
-                if isinstance(error, OSError | exceptions.RedisError | KeyError):
+                if isinstance(error, (*FAILURES, KeyError)):
                     raise self.server.error(error) from None
                 raise
 
 
-class Entered:
+class RedisEntry:
     """An entry of ours: whether there is news, and when to look without any."""
 
     def __init__(self) -> None:
@@ -261,16 +268,18 @@ class Entered:
 class RedisSession:
     """One session, with its entries in queues."""
 
-    def __init__(self, line: Line, participant: str, told: Told, lease: float) -> None:
-        """Begin on a line that is connected; `start` announces the session."""
+    def __init__(
+        self, connection: RedisConnection, participant: str, told: SessionListener, lease: float
+    ) -> None:
+        """Begin on a connection that is connected; `start` announces the session."""
         self.lease = lease
-        self._line = line
+        self._connection = connection
         self._name = participant
         self._told = told
         self._session = system.secret(8).hex()
-        self._run_id = line.run
+        self._run_id = connection.run
         self._lost = ""
-        self._places: dict[Place, Entered] = {}
+        self._tickets: dict[Ticket, RedisEntry] = {}
         self._ready = asyncio.Event()
         self._trouble = "no answer"  # with the channel
         self._connecting = asyncio.Lock()
@@ -285,16 +294,16 @@ class RedisSession:
                 await self._ready.wait()
         except TimeoutError:
             raise Unavailable(
-                f"{self._line.server}: no channel could be subscribed to: {self._trouble}"
+                f"{self._connection.server}: no channel could be subscribed to: {self._trouble}"
             ) from None
         sent_at = system.now()
         milliseconds = int(self.lease * 1000)
-        await self._line.run_script(
+        await self._connection.run_script(
             scripts.OPEN,
             self._session,
-            self._line.number,
+            self._connection.number,
             milliseconds,
-            max(milliseconds, int(self._line.server.lease * 1000)),
+            max(milliseconds, int(self._connection.server.lease * 1000)),
             self._run_id,
             int(up_seconds * 1000),
         )
@@ -306,23 +315,27 @@ class RedisSession:
         self._lost = self._lost or "it was closed"
         tasks, calls = self._tasks.cancel(), list(self._calls)
         try:
-            # What is under way keeps the line: a call that is cancelled would cost it.
+            # What is under way keeps the connection: a call that is cancelled would cost it.
             await asyncio.gather(*tasks, *calls, return_exceptions=True)
-            entries = [part for place in self._places for part in (place.lock, self._member(place))]
+            entries = [
+                part for ticket in self._tickets for part in (ticket.lock, self._member(ticket))
+            ]
             with contextlib.suppress(CoterieError):
-                await self._line.run_script(
-                    scripts.CLOSE, self._session, self._line.number, *entries
+                await self._connection.run_script(
+                    scripts.CLOSE, self._session, self._connection.number, *entries
                 )
         finally:
             for call in calls:
                 call.cancel()
-            await self._line.close()
+            await self._connection.close()
 
     # The lease
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(self.lease / BEATS_PER_LEASE if self._line.is_up else RETRY_SECONDS)
+            await asyncio.sleep(
+                self.lease / BEATS_PER_LEASE if self._connection.is_up else RETRY_SECONDS
+            )
             sent_at = system.now()
             try:
                 kept = await self._call_to_the_end(scripts.RENEW, int(self.lease * 1000))
@@ -338,44 +351,44 @@ class RedisSession:
     def _end(self, reason: str) -> None:
         if not self._lost:
             self._lost = reason
-            for entry in self._places.values():
+            for entry in self._tickets.values():
                 entry.news.set()
             self._told.lost(reason)
 
     # Entries
 
-    async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
+    async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
         """Enter the queue."""
-        entry = self._places[place] = Entered()
+        entry = self._tickets[ticket] = RedisEntry()
         number, entry.patience = await self._call(
             scripts.JOIN,
-            place.lock,
-            self._member(place),
+            ticket.lock,
+            self._member(ticket),
             _encode_author(author),
             self._member(leaving) if leaving is not None else "",
         )
         if leaving is not None:
-            self._places.pop(leaving, None)
+            self._tickets.pop(leaving, None)
         return self._checked(number) or None
 
-    async def wait(self, place: Place) -> int:
+    async def wait(self, ticket: Ticket) -> int:
         """Look whenever there is news, and when the lease of an entry inside may have run out."""
-        entry = self._places[place]
+        entry = self._tickets[ticket]
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(entry.patience / 1000 + LOOK_SECONDS_MIN):
                     await entry.news.wait()
             entry.news.clear()
             number, entry.patience = await self._call_to_the_end(
-                scripts.LOOK, place.lock, self._member(place)
+                scripts.LOOK, ticket.lock, self._member(ticket)
             )
             if self._checked(number):
                 return int(number)
 
-    async def leave(self, place: Place) -> None:
+    async def leave(self, ticket: Ticket) -> None:
         """Take an entry away."""
-        self._checked(await self._call(scripts.LEAVE, place.lock, self._member(place)))
-        self._places.pop(place, None)
+        self._checked(await self._call(scripts.LEAVE, ticket.lock, self._member(ticket)))
+        self._tickets.pop(ticket, None)
 
     def _checked(self, number: int) -> int:
         if number < 0:
@@ -385,14 +398,16 @@ class RedisSession:
 
     # Questions
 
-    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
         """Read queues, all at one moment."""
         if locks is not None and not locks:
             return {}
-        found = await self._line.run_script(scripts.LINES, *(locks or ()))
+        found = await self._connection.run_script(scripts.LINES, *(locks or ()))
         return {
             lock.decode(): [
-                Entry(_decode_author(author), member.startswith(b"s."), bool(within), int(number))
+                QueueEntry(
+                    _decode_author(author), member.startswith(b"s."), bool(within), int(number)
+                )
                 for member, number, author, within in entries
             ]
             for lock, entries in found
@@ -400,27 +415,27 @@ class RedisSession:
 
     async def send(self, participant: str, letter: bytes) -> None:
         """Publish a letter on the channel of its reader."""
-        await self._line.publish(_channel(participant), b"m" + letter)
+        await self._connection.publish(_channel(participant), b"m" + letter)
 
     # News
 
     async def _listen(self) -> None:
         """Keep a subscription; after each gap all that wait look for themselves."""
         while True:
-            ear = self._line.server.client(alone=False)
+            ear = self._connection.server.client(alone=False)
             try:
                 async with ear.pubsub() as channel:
                     await channel.subscribe(_channel(self._name), _channel(self._session))
                     await self._follow(channel)
-            except (OSError, exceptions.RedisError) as error:
+            except FAILURES as error:
                 self._trouble = str(error)
                 await asyncio.sleep(RETRY_SECONDS)
             finally:
-                with contextlib.suppress(OSError, exceptions.RedisError):
+                with contextlib.suppress(*FAILURES):
                     await ear.aclose()
 
     async def _follow(self, channel: client.client.PubSub) -> None:
-        """Hear what is published, until the line is silent although it was called."""
+        """Hear what is published, until the connection is silent although it was called."""
         asked = False
         while True:
             message = await channel.get_message(timeout=self.lease / BEATS_PER_LEASE)
@@ -428,7 +443,7 @@ class RedisSession:
                 asked = False
                 self._hear(message)
             elif asked:
-                raise TimeoutError("the line is dead")
+                raise TimeoutError("the connection is dead")
             else:
                 asked = True
                 await channel.ping()
@@ -436,7 +451,7 @@ class RedisSession:
     def _hear(self, message: dict[str, Any]) -> None:
         if message["type"] == "subscribe":
             self._ready.set()
-            for entry in self._places.values():
+            for entry in self._tickets.values():
                 entry.news.set()
         elif message["type"] == "message":
             data: bytes = message["data"]
@@ -444,30 +459,32 @@ class RedisSession:
                 self._told.mail(data[1:])
                 return
             lock = data[1:].decode(errors="replace")
-            for place, entry in self._places.items():
-                if place.lock == lock:
+            for ticket, entry in self._tickets.items():
+                if ticket.lock == lock:
                     entry.news.set()
 
     # Calls
 
     async def _call(self, script: scripts.Script, *arguments: str | bytes | float) -> Any:
-        """Run a script in the name of this session, on a line to the server that it began with."""
+        """Run a script in the name of this session, on a connection to the server that it began with."""
         if self._lost:
             raise SessionLost(self._lost)
-        if not self._line.is_up:
+        if not self._connection.is_up:
             async with self._connecting:
-                if not self._line.is_up:
-                    await self._line.connect()
-            if self._line.run != self._run_id:
+                if not self._connection.is_up:
+                    await self._connection.connect()
+            if self._connection.run != self._run_id:
                 # It may have come up with an older state, in which our entries are not.
                 self._end("the server was restarted")
                 raise SessionLost(self._lost)
-        return await self._line.run_script(script, self._session, self._line.number, *arguments)
+        return await self._connection.run_script(
+            script, self._session, self._connection.number, *arguments
+        )
 
     async def _call_to_the_end(
         self, script: scripts.Script, *arguments: str | bytes | float
     ) -> Any:
-        """Run a script which, if the caller is cancelled, goes on without it: or it would cost the line."""
+        """Run a script which, if the caller is cancelled, goes on without it: or it would cost the connection."""
         call = asyncio.ensure_future(self._call(script, *arguments))
         self._calls[call] = None
         call.add_done_callback(self._end_call)
@@ -478,8 +495,13 @@ class RedisSession:
         if not call.cancelled():
             call.exception()  # it was told to the one that has asked, if that is still there
 
-    def _member(self, place: Place) -> str:
-        return f"{'s' if place.shared else 'x'}.{self._session}.{place.attempt}"
+    def _member(self, ticket: Ticket) -> str:
+        return f"{'s' if ticket.shared else 'x'}.{self._session}.{ticket.attempt}"
+
+
+def _passes(error: exceptions.ResponseError) -> bool:
+    """Return True if the server may do the same again later, without a change of its configuration."""
+    return isinstance(error, PASSING) or str(error).startswith(PASSING_CODES)
 
 
 def _channel(participant: str) -> str:

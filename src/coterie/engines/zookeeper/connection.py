@@ -121,7 +121,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
             raise OSError("the event loop does not run")
 
 
-class Journal:
+class KazooLog:
     """Plays the logger of kazoo, which tells in its log alone what was agreed on, and what went wrong."""
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class Journal:
         logger.debug("%s: %r", text % values, sys.exc_info()[1], extra={"event": "zookeeper-error"})
 
 
-class Connection:
+class ZooKeeperConnection:
     """A session with ZooKeeper, over as many connections as its timeout allows."""
 
     def __init__(self, url: ServerUrl, timeout: float, on_end: Callable[[str], None]) -> None:
@@ -166,7 +166,7 @@ class Connection:
         self._shown = f"zookeeper at {url.shown}"
         self._on_end = on_end
         self._over = ""
-        self._journal = Journal()
+        self._journal = KazooLog()
         self._first: asyncio.Future[bool] = loop.create_future()  # whether there is a connection
         self._handler = LoopHandler(loop, partial(self._settle_first, False))
         self._outstanding: dict[asyncio.Future[Any], None] = {}

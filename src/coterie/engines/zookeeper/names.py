@@ -16,7 +16,7 @@ from coterie.engines.queue.server import Author
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie.engines.queue.server import Place
+    from coterie.engines.queue.server import Ticket
 
 RESERVED = (".", "..")  # cannot be nodes
 
@@ -31,7 +31,7 @@ def unescape(node: str) -> str:
     return node[1:] if node.startswith("=") else unquote(node.replace(":", "/"))
 
 
-class Node(NamedTuple):
+class QueueNode(NamedTuple):
     """An entry, as its name tells of it."""
 
     sequence: int  # in the order of creation, as long as the queue is not removed
@@ -40,18 +40,18 @@ class Node(NamedTuple):
     author: Author
 
 
-def prefix(place: Place, participant: str) -> str:
+def prefix(ticket: Ticket, participant: str) -> str:
     """Return how the name of an entry begins: no other attempt has the same."""
-    return f"{'s' if place.shared else 'x'}-{participant}-{place.attempt}-"
+    return f"{'s' if ticket.shared else 'x'}-{participant}-{ticket.attempt}-"
 
 
-def stem(place: Place, author: Author) -> str:
+def stem(ticket: Ticket, author: Author) -> str:
     """Return the name of an entry without its sequence."""
     process = quote(author.process, safe=":")
-    return f"{prefix(place, author.participant)}{round(author.since * 1000)}-{process}-"
+    return f"{prefix(ticket, author.participant)}{round(author.since * 1000)}-{process}-"
 
 
-def line(names: Iterable[str]) -> list[Node]:
+def line(names: Iterable[str]) -> list[QueueNode]:
     """Return the entries of a queue in their order; what is no entry of ours is left aside."""
     found = []
     for name in names:
@@ -59,11 +59,11 @@ def line(names: Iterable[str]) -> list[Node]:
         process, _, sequence = rest[-1].rpartition("-") if len(rest) == 4 else ("", "", "")
         if mode in ("x", "s") and sequence.isdigit() and rest[2].isdigit():
             author = Author(rest[0], unquote(process), int(rest[2]) / 1000)
-            found.append(Node(int(sequence), name, mode == "s", author))
+            found.append(QueueNode(int(sequence), name, mode == "s", author))
     return sorted(found)
 
 
-def in_the_way(nodes: Iterable[Node], own: Node) -> list[Node]:
+def in_the_way(nodes: Iterable[QueueNode], own: QueueNode) -> list[QueueNode]:
     """Return the entries that have to go first: of those before ours all, or those that do not share."""
     return [
         node for node in nodes if node.sequence < own.sequence and not (node.shared and own.shared)

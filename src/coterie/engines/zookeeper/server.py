@@ -18,17 +18,17 @@ from kazoo.exceptions import NoNodeError
 
 from coterie import system
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Entry, SessionLost, inside
+from coterie.engines.queue.server import QueueEntry, SessionLost, inside
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.zookeeper import names
-from coterie.engines.zookeeper.connection import Connection, ask_node
+from coterie.engines.zookeeper.connection import ZooKeeperConnection, ask_node
 from coterie.errors import CoterieError, Unavailable
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.engines.queue.server import Author, Place, ServerNode, Told
+    from coterie.engines.queue.server import Author, ServerNode, SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 LEASE_SECONDS_MIN = 1.0  # the server may not grant less than 2 of its ticks, 4 s if not configured
@@ -62,7 +62,7 @@ class ZooKeeperServer:
         """Name the ensemble for people."""
         return f"zookeeper at {self._url.shown}"
 
-    async def open(self, participant: str, told: Told, lease: float) -> ZooKeeperSession:
+    async def open(self, participant: str, told: SessionListener, lease: float) -> ZooKeeperSession:
         """Begin a session of ZooKeeper."""
         session = ZooKeeperSession(self._url, participant, told, lease)
         try:
@@ -91,10 +91,12 @@ class Own(NamedTuple):
 class ZooKeeperSession:
     """One session of ZooKeeper and the nodes that go with it."""
 
-    def __init__(self, url: ServerUrl, participant: str, told: Told, lease: float) -> None:
+    def __init__(
+        self, url: ServerUrl, participant: str, told: SessionListener, lease: float
+    ) -> None:
         """Prepare; `start` begins it."""
         self.lease = lease  # as the server grants it, after `start`
-        self._connection = Connection(url, lease, self._end)
+        self._connection = ZooKeeperConnection(url, lease, self._end)
         self._name = participant
         self._told = told
         path = f"/{url.path}/coterie" if url.path else "/coterie"
@@ -103,12 +105,12 @@ class ZooKeeperSession:
         self._queues = f"{path}/q"
         self._mailboxes = f"{path}/m"
         self._mailbox = f"{self._mailboxes}/{participant}"
-        self._begun: dict[Place, Own | None] = {}  # None: whether it is on the server is not known
+        self._begun: dict[Ticket, Own | None] = {}  # None: whether it is on the server is not known
         self._crowded: dict[
             str, None
         ] = {}  # locks whose queues others stood in when we last looked
         self._ahead: dict[
-            Place, list[names.Node]
+            Ticket, list[names.QueueNode]
         ] = {}  # what was in the way of an entry that joined
         self._watches: dict[str, list[asyncio.Event]] = {}
         self._mail = asyncio.Event()
@@ -138,10 +140,10 @@ class ZooKeeperSession:
         """End the session; ZooKeeper removes all entries that go with it."""
         await self._tasks.end()
         with contextlib.suppress(SessionLost, Unavailable):
-            for place, own in self._begun.items():
+            for ticket, own in self._begun.items():
                 if own is not None:
                     self._connection.send("delete", own.path)
-                self._connection.send("delete", self._queue(place.lock))
+                self._connection.send("delete", self._queue(ticket.lock))
             self._connection.send("delete", f"{self._mailbox}/{PRESENCE}")
             self._connection.send("delete", self._mailbox)
         await self._connection.close()
@@ -181,62 +183,62 @@ class ZooKeeperSession:
 
     # Entries
 
-    async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
+    async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
         """Create our entry and list the queue, in one round trip."""
-        if place in self._begun:
-            await self._find(place)
+        if ticket in self._begun:
+            await self._find(ticket)
         send = self._connection.send
         left = self._begun.get(leaving) if leaving is not None else None
         sent = [send("delete", left.path)] if left is not None else []
-        queue = self._queue(place.lock)
+        queue = self._queue(ticket.lock)
         listed: Any = None
-        while (own := self._begun.get(place)) is None:
-            self._begun[place] = None
-            if place.lock not in self._crowded:
+        while (own := self._begun.get(ticket)) is None:
+            self._begun[ticket] = None
+            if ticket.lock not in self._crowded:
                 sent.append(send("create", queue))
-            path = f"{queue}/{names.stem(place, author)}"
+            path = f"{queue}/{names.stem(ticket, author)}"
             sent.append(send("create", path, ephemeral=True, sequence=True, include_data=True))
             sent.append(send("get_children", queue))
             *_, made, listed = await self._connection.answers(*sent)
             sent = []
             if isinstance(made, NoNodeError):  # the last to leave has removed the queue
-                self._crowded.pop(place.lock, None)
-                del self._begun[place]
+                self._crowded.pop(ticket.lock, None)
+                del self._begun[ticket]
             else:
-                self._begun[place] = Own(made[0], made[1].czxid)
+                self._begun[ticket] = Own(made[0], made[1].czxid)
         if sent:
             await self._connection.answers(*sent)
         if leaving is not None:
             self._begun.pop(leaving, None)
-        ahead = await self._before(place, own, listed)
+        ahead = await self._before(ticket, own, listed)
         if not ahead:
             return own.number
-        self._ahead[place] = ahead
+        self._ahead[ticket] = ahead
         return None
 
-    async def wait(self, place: Place) -> int:
+    async def wait(self, ticket: Ticket) -> int:
         """Wait for the end of the nearest entry in our way, then look for one before it."""
-        own, ahead = self._begun[place], self._ahead.pop(place, None)
+        own, ahead = self._begun[ticket], self._ahead.pop(ticket, None)
         assert own is not None, "it has joined"
         while True:
             try:
                 if ahead is None:
-                    ahead = await self._before(place, own)
+                    ahead = await self._before(ticket, own)
                 if not ahead:
                     return own.number
                 near, ahead = ahead[-1], None
-                await self._until_deleted(f"{self._queue(place.lock)}/{near.name}")
+                await self._until_deleted(f"{self._queue(ticket.lock)}/{near.name}")
             except Unavailable:
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _before(self, place: Place, own: Own, listed: Any = None) -> list[names.Node]:
+    async def _before(self, ticket: Ticket, own: Own, listed: Any = None) -> list[names.QueueNode]:
         """Return the entries in our way, given or read.
 
         Whichever member is read has seen our own entry, so it has seen all that were created before;
         none with a lower sequence can come later, since a queue with entries is not removed.
         """
         if listed is None:
-            request = self._connection.send("get_children", self._queue(place.lock))
+            request = self._connection.send("get_children", self._queue(ticket.lock))
             (listed,) = await self._connection.answers(request)
         nodes = names.line(() if isinstance(listed, NoNodeError) else listed)
         name = own.path.rpartition("/")[2]
@@ -245,7 +247,7 @@ class ZooKeeperSession:
             self._connection.end("an entry of ours was removed by another program")
             raise SessionLost("an entry of ours was removed by another program")
         if len(nodes) > 1:
-            self._crowded[place.lock] = None
+            self._crowded[ticket.lock] = None
             if len(self._crowded) > CROWDED_MAX:
                 del self._crowded[next(iter(self._crowded))]
         return names.in_the_way(nodes, mine)
@@ -277,25 +279,25 @@ class ZooKeeperSession:
             for news in watching:
                 news.set()
 
-    async def leave(self, place: Place) -> None:
+    async def leave(self, ticket: Ticket) -> None:
         """Delete our entry, and the queue if it was the last."""
-        self._ahead.pop(place, None)
-        if self._begun.get(place, place) is None:
-            await self._find(place)
-        own = self._begun.get(place)
+        self._ahead.pop(ticket, None)
+        if self._begun.get(ticket, ticket) is None:
+            await self._find(ticket)
+        own = self._begun.get(ticket)
         if own is None:
             return
-        connection, queue = self._connection, self._queue(place.lock)
+        connection, queue = self._connection, self._queue(ticket.lock)
         _, listed = await connection.answers(
             connection.send("delete", own.path), connection.send("get_children", queue)
         )
-        self._begun.pop(place, None)
+        self._begun.pop(ticket, None)
         if listed == []:
-            self._crowded.pop(place.lock, None)
+            self._crowded.pop(ticket.lock, None)
             # One that joins now makes it again, or it is not empty and stays.
             await connection.answers(connection.send("delete", queue))
 
-    async def _find(self, place: Place) -> None:
+    async def _find(self, ticket: Ticket) -> None:
         """Learn whether an entry whose creation was not answered is on the server.
 
         It must not be created twice, nor left alone: the server would keep it as long as our session,
@@ -303,24 +305,24 @@ class ZooKeeperSession:
         out or never will be, since the session is at another connection now; `sync` lets the
         member that we ask catch up.
         """
-        if self._begun[place] is not None:
+        if self._begun[ticket] is not None:
             return
-        connection, queue = self._connection, self._queue(place.lock)
+        connection, queue = self._connection, self._queue(ticket.lock)
         _, listed = await connection.answers(
             connection.send("sync", queue), connection.send("get_children", queue)
         )
-        prefix = names.prefix(place, self._name)
+        prefix = names.prefix(ticket, self._name)
         nodes = names.line(() if isinstance(listed, NoNodeError) else listed)
         path = next((f"{queue}/{node.name}" for node in nodes if node.name.startswith(prefix)), "")
         stat = (await connection.answers(connection.send("exists", path)))[0] if path else None
         if stat is None:
-            del self._begun[place]
+            del self._begun[ticket]
         else:
-            self._begun[place] = Own(path, stat.czxid)
+            self._begun[ticket] = Own(path, stat.czxid)
 
     # Questions
 
-    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
         """Read queues; each lock is read at one moment."""
         connection = self._connection
         if locks is None:
@@ -399,6 +401,9 @@ class ZooKeeperSession:
         return f"{self._queues}/{names.escape(lock)}"
 
 
-def _entries(line: Sequence[names.Node]) -> list[Entry]:
+def _entries(line: Sequence[names.QueueNode]) -> list[QueueEntry]:
     count = inside([node.shared for node in line])
-    return [Entry(node.author, node.shared, place < count, 0) for place, node in enumerate(line)]
+    return [
+        QueueEntry(node.author, node.shared, position < count, 0)
+        for position, node in enumerate(line)
+    ]

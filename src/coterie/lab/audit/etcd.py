@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from coterie.engines.etcd import messages as api
-from coterie.engines.etcd.channel import Channel
+from coterie.engines.etcd.channel import EtcdChannel
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.lab.audit.buffer import Buffer
 from coterie.lab.audit.target import Aborted, Level
@@ -18,7 +18,9 @@ CALL_SECONDS_MAX = 5.0
 
 def make_target(url: str, prefix: str) -> EtcdTarget:
     """Return the cluster that a URL names."""
-    return EtcdTarget(Channel(parse_server_url(url, port=2379, parameters=TLS_PARAMETERS)), prefix)
+    return EtcdTarget(
+        EtcdChannel(parse_server_url(url, port=2379, parameters=TLS_PARAMETERS)), prefix
+    )
 
 
 class EtcdTarget:
@@ -31,7 +33,7 @@ class EtcdTarget:
         "compare": Level("... which compares the revisions of what was read", "serializable"),
     }
 
-    def __init__(self, channel: Channel, prefix: str) -> None:
+    def __init__(self, channel: EtcdChannel, prefix: str) -> None:
         """Remember where it is; `open` connects."""
         self._channel = channel
         self.prefix = prefix

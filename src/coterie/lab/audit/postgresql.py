@@ -10,7 +10,7 @@ import asyncpg
 
 from coterie.lab.audit.target import Aborted, Level
 from coterie.locks.url import split_server_url
-from coterie.system.postgresql import FAILURES, Servers, close, meaning
+from coterie.system.postgresql import FAILURES, PostgresqlServers, close
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -46,11 +46,11 @@ class PostgresqlTarget:
         """Remember where it is; `open` connects."""
         self.prefix = prefix
         parts = split_server_url(url)
-        user, _, places = parts.netloc.rpartition("@")
+        user, _, hosts = parts.netloc.rpartition("@")
         name, _, password = user.partition(":")
-        self._shown = f"{places}{parts.path}"
-        self._servers = Servers(
-            [parts._replace(netloc=places).geturl()],
+        self._servers = PostgresqlServers(
+            f"{hosts}{parts.path}",
+            [parts._replace(netloc=hosts).geturl()],
             user=unquote(name) or None,
             password=unquote(password) or None,
             statement_cache_size=0,  # poolers may give what is prepared to another session
@@ -59,7 +59,7 @@ class PostgresqlTarget:
 
     def __str__(self) -> str:
         """Name the server for people, without a password."""
-        return f"postgresql at {self._shown}"
+        return str(self._servers)
 
     async def open(self) -> None:
         """Connect, and make the table."""
@@ -94,7 +94,7 @@ class PostgresqlTarget:
         except REFUSED as error:
             raise Aborted(str(error).partition("\n")[0]) from None
         except FAILURES as error:
-            raise meaning(self, error) from None
+            raise self._servers.error(error) from None
 
 
 class PostgresqlSession:

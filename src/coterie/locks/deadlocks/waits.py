@@ -5,52 +5,37 @@ do. It is blocked when every attempt of it waits. As it asks for locks that it n
 after the other, what a blocked owner waits for is always any one of the locks it stands in line for.
 
 Circles within this process show at once, since all is known at one moment. For circles through other
-processes an owner that stays blocked searches after a short pause, and again after pauses that
-double. An owner that is reached by another's search while it waits itself searches soon after: when
-the last wait closes a circle, its search wakes all its members, and so the victim, however long that
-has waited.
+processes see `search.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
-import logging
 import weakref
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from coterie import system
 from coterie.algorithms.deadlock.condition import any_of
-from coterie.locks.deadlocks.lock_waits import (
+from coterie.locks.deadlocks.reports import (
     NAME_LENGTH_MAX,
     Hold,
     LockOwner,
     LockWait,
     OwnerId,
     Wanted,
-    is_all,
-    merged,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from coterie.errors import DeadlockDetected
-    from coterie.locks.deadlocks.lock_collection import Suspicion
+    from coterie.locks.deadlocks.collection import Suspicion
     from coterie.locks.engine import Claim
     from coterie.locks.lock import Owner
 
-FIRST_PAUSE_SECONDS = 0.05  # or more, where round trips are long
-PAUSE_ROUND_TRIPS = 4
-FIRST_PAUSE_SECONDS_MAX = 0.5
-PAUSE_SECONDS_MAX = 5.0
-SPREAD = 0.25  # of each pause, at random, so that not all ask at the same moment
 
-logger = logging.getLogger("coterie.deadlocks")
-
-
-class Waiter:
+class WaitingOwner:
     """An owner that waits, as long as one of its claims does."""
 
     __slots__ = ("age", "claims", "since", "wait")
@@ -105,7 +90,8 @@ class Waits:
         self._is_in_the_way = is_in_the_way
         self._on_block = on_block
         self._on_change = on_change
-        self._waiters: dict[Owner, Waiter] = {}
+        self.registered: set[Claim] = set()  # that wait
+        self._waiters: dict[Owner, WaitingOwner] = {}
         self._attempts: dict[Owner, int] = {}  # made beside each other; 1 where nothing is said
         self._numbers: weakref.WeakKeyDictionary[Owner, int] = weakref.WeakKeyDictionary()
         self._count = itertools.count(1)
@@ -124,15 +110,19 @@ class Waits:
                 self._attempts[owner] = after
 
     def begin(self, owner: Owner, claim: Claim) -> None:
-        """Take note of a claim that is not granted at once; it may fail within this call."""
+        """Take note of a claim that has waited for a while; it may fail within this call.
+
+        The caller ends each wait whose claim is `registered`.
+        """
         waiter = self._waiters.get(owner)
         if waiter is None:
             # Not where one of several will do: another attempt may get a lock meanwhile.
             if owner not in self._attempts and not self._is_in_the_way(owner):
                 return
-            waiter = self._waiters[owner] = Waiter(self.clock())
+            waiter = self._waiters[owner] = WaitingOwner(self.clock())
         self._change(owner, waiter)
         waiter.claims[claim] = claim.awaits
+        self.registered.add(claim)
         if not self.detects or not self.is_blocked(owner):
             return
         # If one of the locks that would do is not held here, no circle closes in this process.
@@ -145,9 +135,8 @@ class Waits:
 
     def end(self, owner: Owner, claim: Claim) -> None:
         """Take note that the wait of a claim is over, however it ended."""
-        waiter = self._waiters.get(owner)
-        if waiter is None or claim not in waiter.claims:
-            return
+        self.registered.remove(claim)
+        waiter = self._waiters[owner]
         self._change(owner, waiter)
         del waiter.claims[claim]
         if not waiter.claims:
@@ -221,7 +210,7 @@ class Waits:
 
     # Rules
 
-    def _change(self, owner: Owner, waiter: Waiter) -> None:
+    def _change(self, owner: Owner, waiter: WaitingOwner) -> None:
         """End the wait that was described, if any: with another set of claims it is another wait."""
         if waiter.wait is not None:
             waiter.wait = None
@@ -243,7 +232,7 @@ class Waits:
 
     def _search(self, owner: Owner) -> None:
         """Look for a deadlock among the owners of this process, which is all known at one moment."""
-        from coterie.locks.deadlocks.lock_collection import Collection  # noqa: PLC0415 - seldom needed
+        from coterie.locks.deadlocks.collection import Collection  # noqa: PLC0415 - seldom needed
 
         collection = Collection([self.describe(owner)])
         while wanted := collection.wanted():
@@ -251,155 +240,6 @@ class Waits:
                 collection.hear(lock, self.holds(lock))
         for suspicion in collection.suspicions():
             self.give_way(suspicion)
-
-
-class Elsewhere(Protocol):
-    """What other processes can be asked."""
-
-    @property
-    def round_trip(self) -> float:
-        """How many seconds an answer takes."""
-
-    async def holds(self, locks: Sequence[Wanted]) -> Mapping[Wanted, Sequence[Hold]]:
-        """Find the owners of other processes that hold these locks; unknown ones are left out."""
-
-
-class Plan:
-    """When an owner searches next: at any time from `due` to `latest`."""
-
-    __slots__ = ("due", "latest", "pause")
-
-    def __init__(self, now: float, pause: float) -> None:
-        """Search after a pause."""
-        self.pause = pause
-        self.due = now + (1 - SPREAD) * pause
-        self.latest = now + (1 + SPREAD) * pause
-
-    def advance(self, plan: Plan) -> None:
-        """Search no later than another would."""
-        self.due = min(self.due, plan.due)
-        self.latest = min(self.latest, plan.latest)
-
-
-class DeadlockSearch:
-    """Searches on behalf of the owners of one process."""
-
-    def __init__(
-        self, waits: Waits, elsewhere: Elsewhere, held: Callable[[], Iterable[Claim]]
-    ) -> None:
-        """Prepare; `held` returns all claims of this process that hold a lock."""
-        self._waits = waits
-        self._elsewhere = elsewhere
-        self._held = held
-        self._plans: dict[Owner, Plan] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._search: asyncio.Task[None] | None = None
-        self._stopped = False
-
-    def stop(self) -> None:
-        """Search no more."""
-        self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._search is not None:
-            self._search.cancel()
-
-    def plan(self, owner: Owner) -> None:
-        """Search for an owner that is blocked, after a pause; most waits are over before."""
-        if self._stopped:
-            return
-        now = asyncio.get_running_loop().time()
-        plan = self._plans[owner] = Plan(now, self._first_pause())
-        self._arm(plan)
-
-    def nudge(self, owner: Owner) -> None:
-        """Search soon for an owner that another search has come across; it may close a circle."""
-        plan = self._plans.get(owner)
-        if plan is not None:
-            plan.advance(Plan(asyncio.get_running_loop().time(), self._first_pause()))
-            self._arm(plan)
-
-    def _first_pause(self) -> float:
-        by_distance = PAUSE_ROUND_TRIPS * self._elsewhere.round_trip
-        return max(FIRST_PAUSE_SECONDS, min(by_distance, FIRST_PAUSE_SECONDS_MAX))
-
-    def _arm(self, plan: Plan) -> None:
-        """Ring in time for a search; while one runs, its end does this.
-
-        The time is drawn here and not for each plan, since most waits are over long before.
-        """
-        if self._search is not None:
-            return
-        if self._timer is not None:
-            if self._timer.when() <= plan.latest:
-                return
-            self._timer.cancel()
-        rings = system.random().uniform(plan.due, plan.latest)
-        self._timer = asyncio.get_running_loop().call_at(rings, self._begin)
-
-    def _arm_for_next(self) -> None:
-        if self._plans:
-            self._arm(min(self._plans.values(), key=lambda plan: plan.latest))
-
-    def _begin(self) -> None:
-        self._timer = None
-        # An owner that holds nothing blocks no other, so it is in no circle: a crowd does not ask.
-        holding = {claim.owner for claim in self._held()}
-        self._plans = {
-            owner: plan
-            for owner, plan in self._plans.items()
-            if owner in holding and self._waits.is_blocked(owner)
-        }
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        due = [owner for owner, plan in self._plans.items() if plan.due <= now]
-        if not due:
-            self._arm_for_next()
-            return
-        # Searches that are due soon join in: many that wait for one lock ask one question.
-        due = [owner for owner, plan in self._plans.items() if plan.due - now <= plan.pause / 2]
-        for owner in due:
-            pause = min(2 * self._plans[owner].pause, PAUSE_SECONDS_MAX)
-            self._plans[owner] = Plan(now, pause)
-        self._search = loop.create_task(self._look(due))
-        self._search.add_done_callback(self._finish)
-
-    def _finish(self, search: asyncio.Task[None]) -> None:
-        self._search = None
-        if search.cancelled():
-            return
-        try:
-            search.result()
-        finally:
-            self._arm_for_next()
-
-    async def _look(self, owners: Sequence[Owner]) -> None:
-        """Collect once; if that shows a deadlock in which one of ours gives way, collect again."""
-        from coterie.locks.deadlocks.lock_collection import Collection  # noqa: PLC0415 - seldom needed
-
-        self._waits.searches += 1
-        collection = Collection([self._waits.describe(owner) for owner in owners])
-        while wanted := collection.wanted():
-            for lock, holds in (await self._ask(wanted)).items():
-                collection.hear(lock, holds)
-        for suspicion in collection.suspicions():
-            if self._is_ours(suspicion):
-                again = await self._ask(suspicion.locks())
-                if suspicion.stands(again) and (error := self._waits.give_way(suspicion)):
-                    logger.info("%s", error, extra={"event": "deadlock-broken"})
-
-    def _is_ours(self, suspicion: Suspicion) -> bool:
-        victim = suspicion.victim
-        return victim is not None and victim.id.participant == self._waits.participant
-
-    async def _ask(self, locks: Sequence[Wanted]) -> dict[Wanted, Sequence[Hold]]:
-        """Ask about locks: ourselves first, and others about those that no owner here holds alone."""
-        answers: dict[Wanted, Sequence[Hold]] = {lock: self._waits.holds(lock) for lock in locks}
-        elsewhere = [lock for lock, holds in answers.items() if not is_all(holds)]
-        if elsewhere:
-            for lock, holds in (await self._elsewhere.holds(elsewhere)).items():
-                answers[lock] = merged(answers[lock], holds)
-        return answers
 
 
 def task_name(owner: Owner) -> str:

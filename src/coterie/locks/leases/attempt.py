@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from coterie.locks.leases.group import LeasedClaim, LeaseGroup
-    from coterie.locks.leases.survey import Survey
+    from coterie.locks.leases.owner_query import OwnerQuery
 
 GLANCE_SECONDS = 0.005  # before asking whether a lock that is not granted at once is held
 
@@ -20,7 +20,7 @@ GLANCE_SECONDS = 0.005  # before asking whether a lock that is not granted at on
 async def try_once(
     claim: LeasedClaim,
     group: LeaseGroup[Any],
-    survey: Callable[[str], Awaitable[Survey]],
+    query: Callable[[str], Awaitable[OwnerQuery]],
     patience: float,
 ) -> None:
     """Give up as soon as another task is known to hold the lock, or to wait for it.
@@ -34,7 +34,7 @@ async def try_once(
         if not group.is_waiting(claim):
             return  # granted, or withdrawn by a caller that was cancelled
         try:
-            known = await survey(claim.lock)
+            known = await query(claim.lock)
         except Unavailable:
             continue
         except CoterieError as error:  # nothing that time will mend, such as a lack of rights

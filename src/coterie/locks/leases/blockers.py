@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.locks.leases.frames import OwnerReport, Standing
+from coterie.locks.leases.frames import LockStanding, OwnerReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.locks.deadlocks.lock_waits import Wanted
-    from coterie.locks.deadlocks.waits import DeadlockSearch, Waits
+    from coterie.locks.deadlocks.reports import Wanted
+    from coterie.locks.deadlocks.search import DeadlockSearch
+    from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.leases.frames import AskOwner
     from coterie.locks.leases.group import LeasedClaim, LeaseGroup
 
@@ -81,7 +82,7 @@ def report(group: LeaseGroup[Any], waits: Waits, asked: AskOwner) -> OwnerReport
     return OwnerReport(asked.route, asked.question, group.supply.name, standings)
 
 
-def _everything(group: LeaseGroup[Any], waits: Waits, wanted: Wanted) -> Standing:
+def _everything(group: LeaseGroup[Any], waits: Waits, wanted: Wanted) -> LockStanding:
     """Describe all tasks that hold a lock or wait for it."""
     queue = group.queues.get(wanted.lock)
     waiting = list(queue.waiting) if queue else []
@@ -89,7 +90,7 @@ def _everything(group: LeaseGroup[Any], waits: Waits, wanted: Wanted) -> Standin
     return _standing(group, waits, wanted, waiting, modes)
 
 
-def _blocking(group: LeaseGroup[Any], waits: Waits, wanted: Wanted) -> Standing:
+def _blocking(group: LeaseGroup[Any], waits: Waits, wanted: Wanted) -> LockStanding:
     """Describe only the tasks that block what is wanted.
 
     Holders that share a lock block no request to share it. There may be many of both, so they are
@@ -107,15 +108,15 @@ def _standing(
     wanted: Wanted,
     waiting: Sequence[LeasedClaim],
     modes: tuple[bool, ...] = (),
-) -> Standing:
+) -> LockStanding:
     owners = tuple(waits.describe(claim.owner) for claim in waiting)
     holders = group.in_force(wanted.lock)
     if holders:
         first, inside = holders[0], tuple(waits.describe(claim.owner) for claim in holders)
         token, shared = first.token or 0, first.shared
-        return Standing(wanted, "held", token, first.since, modes, inside, owners, shared)
+        return LockStanding(wanted, "held", token, first.since, modes, inside, owners, shared)
     if waiting:
         first = waiting[0]
-        return Standing(wanted, "waiting", 0, first.since, modes, (), owners, first.shared)
+        return LockStanding(wanted, "waiting", 0, first.since, modes, (), owners, first.shared)
     kept = wanted.lock in group.supply.stock.cached
-    return Standing(wanted, "kept" if kept else "nothing", 0, 0.0)
+    return LockStanding(wanted, "kept" if kept else "nothing", 0, 0.0)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from coterie.locks.deadlocks.lock_waits import LockOwner, Name, Time, Wanted
+from coterie.locks.deadlocks.reports import LockOwner, Name, Time, Wanted
 
 LOCKS_ASKED_MAX = 1000  # in one question; more locks are asked about in several
 
@@ -43,7 +43,7 @@ class AskOwner(LockFrame, frozen=True):
     search: bool
 
 
-class Standing(msgspec.Struct, frozen=True, array_like=True):
+class LockStanding(msgspec.Struct, frozen=True, array_like=True):
     """How a participant stands to a lock."""
 
     wanted: Wanted
@@ -62,4 +62,4 @@ class OwnerReport(LockFrame, frozen=True):
     route: int
     question: int
     identity: Name
-    locks: Annotated[tuple[Standing, ...], Meta(max_length=LOCKS_ASKED_MAX)]
+    locks: Annotated[tuple[LockStanding, ...], Meta(max_length=LOCKS_ASKED_MAX)]

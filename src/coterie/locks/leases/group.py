@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from coterie import system
 from coterie.errors import MisuseError
-from coterie.locks.deadlocks.lock_waits import Requester, Wanted
+from coterie.locks.deadlocks.reports import Requester, Wanted
 from coterie.locks.leases.blockers import blockers_of_share
 from coterie.locks.leases.supply import Supply
 from coterie.telemetry.histogram import Histogram

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from coterie import system
 from coterie.locks.leases.frames import Owners
-from coterie.locks.leases.survey import Survey
+from coterie.locks.leases.owner_query import OwnerQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,7 +55,7 @@ class Questions:
     def __init__(self) -> None:
         """Begin without questions."""
         self.round_trips = RoundTrips()
-        self._surveys: dict[int, Survey] = {}
+        self._queries: dict[int, OwnerQuery] = {}
         self._asked: dict[int, float] = {}  # when, by question; the oldest first
         self._numbers = itertools.count(1)
 
@@ -65,13 +65,13 @@ class Questions:
         if asked is not None:
             now = system.now()
             self.round_trips.note(now - asked, now)
-        survey = self._surveys.get(answer.question)
-        if survey is None:
+        query = self._queries.get(answer.question)
+        if query is None:
             return
         if isinstance(answer, Owners):
-            survey.name(source, answer)
+            query.name(source, answer)
         else:
-            survey.hear(answer)
+            query.hear(answer)
 
     def patience(self, lease: float) -> float:
         """Work out how long to wait: a lease at most, since after that a silent owner has lost its locks."""
@@ -80,20 +80,20 @@ class Questions:
 
     async def ask(
         self, sources: Iterable[int], send: Callable[[int], None], limit: float, lease: float
-    ) -> Survey:
+    ) -> OwnerQuery:
         """Ask by `send`, which is given the number of the question; return the answers in time."""
         number = next(self._numbers)
-        survey = self._surveys[number] = Survey(sources)
+        query = self._queries[number] = OwnerQuery(sources)
         self._note_question(number, lease)
         try:
             send(number)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limit):
-                    await survey.complete.wait()
+                    await query.complete.wait()
                     del self._asked[number]
         finally:
-            del self._surveys[number]
-        return survey
+            del self._queries[number]
+        return query
 
     def _note_question(self, number: int, lease: float) -> None:
         """Remember when it was asked: until all answers are there, or for about a lease."""

@@ -16,10 +16,10 @@ from contextlib import suppress
 from select import POLLIN, poll
 from typing import TYPE_CHECKING
 
-from coterie.engines.file.directory import read_quietly
+from coterie.engines.file.directory.folder import read_quietly
 
 if TYPE_CHECKING:
-    from coterie.engines.file.directory import Folder
+    from coterie.engines.file.directory.folder import Folder
 
 LIFE, BELL = "life", "bell"
 KEEP = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -50,7 +50,7 @@ def bell_name(program: int, bell: int) -> str:
 
 
 def lent(program: int, life: int) -> str:
-    """Name the life of a seat that was lent."""
+    """Name the life of a handle that was lent."""
     return f"{program:016x}-{life:015x}"
 
 

@@ -31,18 +31,19 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from coterie.engines.file.directory import READ, byte_lock
+from coterie.engines.file.directory import byte_lock
+from coterie.engines.file.directory.folder import READ
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
-    from coterie.engines.file.directory import Folder
+    from coterie.engines.file.directory.folder import Folder
 
 TOKEN_MAX = 2**53 - 1  # a token fits a double precision number
 RESERVED_AT_ONCE = 1 << 20
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 MAGIC = b"coterie words 1\n"
 HEADER = struct.Struct("<16s40sQQ")  # the magic, the boot, the floor, the end of the reservation
-CELL = struct.Struct("<QQQ")  # the last token, and by which program for which word it was drawn
+CELL = struct.Struct("<QQQ")  # the last token, and by which program for which lock it was drawn
 CELLS, CELL_BYTES, FIRST_CELL = 1 << 16, 32, 4096
 AHEAD_MAX = 64  # tokens that are drawn at once
 SPINS = 64
@@ -50,7 +51,7 @@ STUCK_AFTER_SECONDS = 10.0
 PAUSE_SECONDS = 0.001
 
 
-class Tokens:
+class TokenSource:
     """The tokens of one open file `words`; any thread may draw."""
 
     def __init__(self, descriptor: int, folder: Folder, path: str) -> None:
@@ -69,7 +70,7 @@ class Tokens:
             byte_lock.attempt(descriptor, _UNLOCK_HEADER)
 
     def draw(
-        self, descriptor: int, cell: Cell, program: int, word: int, *, ahead: bool = False
+        self, descriptor: int, cell: TokenCell, program: int, lock: int, *, ahead: bool = False
     ) -> int | None:
         """Draw the next token of a cell; None if another process is at it for too long.
 
@@ -90,7 +91,7 @@ class Tokens:
             if token > self._reserved:
                 token = self._beyond(descriptor, last)
             end = min(token + cell.ahead(content) - 1, self._reserved) if ahead else token
-            written = CELL.pack(end, program, word)
+            written = CELL.pack(end, program, lock)
             os.pwrite(descriptor, written, cell.offset)
             if ahead:
                 cell.keep(token + 1, end, written)
@@ -152,8 +153,8 @@ class Tokens:
         return max(ends, default=time.time_ns() // 1000)
 
 
-class Cell:
-    """Where the tokens of a word are, and those that are drawn ahead for it.
+class TokenCell:
+    """Where the tokens of a lock are, and those that are drawn ahead for it.
 
     Only the one that holds the lock alone draws ahead, so no two threads do at the same time.
     """
@@ -190,15 +191,15 @@ class Cell:
         self._written = written
 
     def read(self, descriptor: int) -> tuple[int, int, int]:
-        """Return the last token, the program that drew it, and the word for which it did."""
+        """Return the last token, the program that drew it, and the lock for which it did."""
         content = os.pread(descriptor, CELL.size, self.offset)
         if len(content) < CELL.size:
             return 0, 0, 0
-        token, program, word = CELL.unpack(content)
-        return token, program, word
+        token, program, lock = CELL.unpack(content)
+        return token, program, lock
 
 
-def _insist(descriptor: int, cell: Cell) -> bool:
+def _insist(descriptor: int, cell: TokenCell) -> bool:
     """Try again for a short time to lock a cell."""
     for _ in range(SPINS):
         os.sched_yield()

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.engines.file.directory import READ
-from coterie.locks.deadlocks.lock_waits import LockOwner, LockWait, OwnerId
+from coterie.engines.file.directory.folder import READ
+from coterie.locks.deadlocks.reports import LockOwner, LockWait, OwnerId
 
 if TYPE_CHECKING:
-    from coterie.engines.file.directory import Folder
+    from coterie.engines.file.directory.folder import Folder
 
 UNBORN = ".new"
 CONTENT_BYTES_MAX = 1 << 20

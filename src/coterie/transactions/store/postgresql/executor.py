@@ -31,14 +31,14 @@ from coterie.transactions.schemes.scheduler import (
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.store.executor import conflict
 from coterie.transactions.store.postgresql import statements
-from coterie.transactions.store.postgresql.pool import Address, Pool, Row
+from coterie.transactions.store.postgresql.pool import Pool, Row, connect, read_url
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from coterie.transactions.schemes.scheduler import Declaration, Name, Number, Value
     from coterie.transactions.store.executor import AnswerT, Soon
-    from coterie.transactions.store.postgresql.pool import Line
+    from coterie.transactions.store.postgresql.pool import PooledConnection
     from coterie.transactions.store.record import Record
 
 KEY_BYTES_MAX = 2600  # of an index of PostgreSQL
@@ -63,7 +63,7 @@ class Running:
     def __init__(self, attempt: Attempt) -> None:
         """Begin without a connection."""
         self.active = Active(attempt)
-        self.line: Line | None = None
+        self.pooled: PooledConnection | None = None
         self.request: asyncio.Task[Any] | None = None
         self.refusal: Conflict | None = None  # instead of the answer to the request under way
         self.is_deciding = False  # the server may have committed it
@@ -83,7 +83,7 @@ class PostgresqlExecutor:
         self, url: str, record: Record | None = None, *, patience: float = OUTCOME_SECONDS_MAX
     ) -> None:
         """Prepare; the first request connects. Where a history is recorded, deletions leave a row."""
-        self._address = Address(url)
+        self._servers, self._connections = read_url(url)
         self._record = record
         self._patience = patience
         self._process = int.from_bytes(system.secret(3))  # names are unique beyond this process
@@ -170,7 +170,7 @@ class PostgresqlExecutor:
         running = self._known(name)
         if running.active.writes:
             return self._ask(running, lambda _: self._commit(running), running.active.writes)
-        if running.line is None:
+        if running.pooled is None:
             del self._running[name]
             return BEGINNING
 
@@ -247,9 +247,9 @@ class PostgresqlExecutor:
         keys: tuple[str, ...],
     ) -> AnswerT:
         try:
-            if running.line is None:
-                running.line = await self._pool().take()
-            return await work(running.line.connection)
+            if running.pooled is None:
+                running.pooled = await self._pool().take()
+            return await work(running.pooled.connection)
         except asyncio.CancelledError:
             if running.refusal is not None:
                 raise running.refusal from None
@@ -259,30 +259,30 @@ class PostgresqlExecutor:
             raise _conflict(running, str(error).partition("\n")[0], keys) from None
         except FAILURES as error:
             self._end(running)
-            raise self._address.error(error) from None
+            raise self._servers.error(error) from None
         finally:
             running.request = None
             running.wanted = frozenset()
 
     async def _commit(self, running: Running) -> Number:
-        line = running.line
-        assert line is not None, "a request has a connection"
+        pooled = running.pooled
+        assert pooled is not None, "a request has a connection"
         writes = sorted(running.active.writes.items())
         gone = [key for key, value in writes if value is None] if self._record is None else []
         put = [pair for pair in writes if pair[1] is not None or self._record is not None]
         keys, values = [key for key, _ in put], [value for _, value in put]
-        number = await line.connection.fetchval(statements.WRITE, keys, values, gone)
+        number = await pooled.connection.fetchval(statements.WRITE, keys, values, gone)
         running.locked.update(running.active.writes)
         # From here on its end is the server's to decide.
         running.is_deciding = True
         try:
             async with asyncio.timeout(COMMIT_SECONDS_MAX):
-                told = await line.connection.execute(statements.COMMIT)
+                told = await pooled.connection.execute(statements.COMMIT)
         except CONFLICTS:
             raise
         except FAILURES as error:
-            line.connection.terminate()
-            await self._find_outcome(running, line.run, number, self._address.error(error))
+            pooled.connection.terminate()
+            await self._find_outcome(running, pooled.run, number, self._servers.error(error))
         else:
             # PostgreSQL answers so, and not by an error, to the commit of what has failed before.
             if told.upper() != "COMMIT":
@@ -320,21 +320,21 @@ class PostgresqlExecutor:
 
     async def _status(self, run: str, number: int, *, end: bool) -> str | None:
         """Ask over a connection of its own; None if the server does not know the transaction."""
-        line = await self._address.connect()
+        pooled = await connect(self._servers)
         try:
             try:
-                told: str | None = await line.connection.fetchval(statements.STATUS, number)
+                told: str | None = await pooled.connection.fetchval(statements.STATUS, number)
             except asyncpg.InvalidParameterValueError:  # a number that it has not come to
                 return None
             # In another run the number may be that of another transaction. It is given again only if
             # nothing that is left tells of ours, so what is aborted there has no effect in any case.
-            if line.run != run:
+            if pooled.run != run:
                 return told if told == "aborted" else None
             if told == "in progress" and end:
-                await line.connection.fetchval(statements.END, number)
+                await pooled.connection.fetchval(statements.END, number)
             return told
         finally:
-            await line.close()
+            await pooled.close()
 
     # Ends
 
@@ -347,11 +347,11 @@ class PostgresqlExecutor:
             request = None
         if request is not None:
             request.cancel()  # now: a commit must not be sent after this
-        line = running.line
-        if request is None and line is not None and line.is_free():
-            running.line = None
-            self._pool().give(line, usable=True)
-        elif request is not None or line is not None:
+        pooled = running.pooled
+        if request is None and pooled is not None and pooled.is_free():
+            running.pooled = None
+            self._pool().give(pooled, usable=True)
+        elif request is not None or pooled is not None:
             task = asyncio.get_running_loop().create_task(self._undo(running, request))
             self._ends.add(task)
             task.add_done_callback(self._ends.discard)
@@ -361,23 +361,23 @@ class PostgresqlExecutor:
             await asyncio.wait({request})
             if not request.cancelled():
                 request.exception()  # its user may have stopped waiting for it
-        line, running.line = running.line, None
-        if line is None:
+        pooled, running.pooled = running.pooled, None
+        if pooled is None:
             return
         usable = False
         try:
             with contextlib.suppress(*FAILURES):
                 async with asyncio.timeout(ROLLBACK_SECONDS_MAX):
-                    await line.connection.execute(statements.ROLLBACK)
+                    await pooled.connection.execute(statements.ROLLBACK)
                 usable = True
         finally:
-            self._pool().give(line, usable=usable)
+            self._pool().give(pooled, usable=usable)
 
     def _pool(self) -> Pool:
         """Return the connections of this event loop; those of one that has ended are of no use."""
         loop = asyncio.get_running_loop()
         if self._home is None or self._home[0] is not loop:
-            self._home = loop, Pool(self._address, self._remember)
+            self._home = loop, Pool(self._servers, self._connections, self._remember)
         return self._home[1]
 
     def _remember(self, rows: Iterable[Row]) -> None:

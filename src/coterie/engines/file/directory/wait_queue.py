@@ -1,4 +1,4 @@
-"""The line of a lock: the order in which those are served that have to wait.
+"""The queue of a lock: the order in which those are served that have to wait.
 
 It is a file that is made for the first that has to wait. A waiter appends a record, which
 the system does for one process after the other, and the offset of the record is its place. It keeps the
@@ -6,15 +6,15 @@ byte at its place locked as long as it waits, alone or in shared mode as it want
 waiter may go to the lock is one question to the kernel: is a byte before its own locked in a way that
 does not share with it? Places of the dead are not locked, and hold no waiter up.
 
-Argument for the order. Let A have its place locked before B looks at the line for the first time. Then
+Argument for the order. Let A have its place locked before B looks at the queue for the first time. Then
 B's place is behind A's, since A appended before. B asks the kernel about all places before its own when it
 looks, finds that of A as long as A waits, and does not try the lock. A task that has not joined does not
-try the lock either once it sees that some task waits (`words.py`). So A is served first, or leaves.
+try the lock either once it sees that some task waits (`lock_file.py`). So A is served first, or leaves.
 
-The line is removed, or emptied where its file is of another user, when a program ends that has used it,
+The queue is removed, or emptied where its file is of another user, when a program ends that has used it,
 or when it has become long, if no task waits: that takes the waiters' byte alone, which every waiter shares
-from before it opens the file until it has left the line. While tasks wait without a pause the file grows by
-a record each time, but the space of places that are long past is given back (`give_back`). So no waiter ever stands in a file that is not the line any more, unless a user or a
+from before it opens the file until it has left the queue. While tasks wait without a pause the file grows by
+a record each time, but the space of places that are long past is given back (`give_back`). So no waiter ever stands in a file that is not the queue any more, unless a user or a
 program other than coterie removes it: then those in it still enter one at a time, since the lock itself
 is the byte in `words`, and find out within a second that none is before them.
 """
@@ -26,22 +26,25 @@ import errno
 import os
 import stat
 import struct
+import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.engines.file.directory import byte_lock, hole, read_quietly
+from coterie.engines.file.directory import byte_lock
+from coterie.engines.file.directory.folder import read_quietly
 
 if TYPE_CHECKING:
-    from coterie.engines.file.directory import Folder
+    from coterie.engines.file.directory.folder import Folder
 
 OPEN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-READ_LINE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+READ_QUEUE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 RECORD = struct.Struct("<QQQ8x")  # the program, its request, and the bell that wakes it
 OPEN_TRIES = 100
 PAUSE_SECONDS = 0.001
+FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
-class Waiter(NamedTuple):
+class QueuedWaiter(NamedTuple):
     """What the record at a place says."""
 
     program: int
@@ -49,22 +52,22 @@ class Waiter(NamedTuple):
     bell: int = 0  # 0 is the bell of the program, others are those of its threads
 
 
-class Line:
-    """The line of a lock, opened for one seat, and the place in it that the seat occupies if it waits.
+class WaitQueue:
+    """The queue of a lock, opened for one handle, and the place in it that the handle occupies if it waits.
 
     It stays open for the next wait: programs that meet at a lock meet there again.
     """
 
     __slots__ = ("_before", "_descriptor", "_folder", "_inode", "_kind", "name", "position")
 
-    def __init__(self, lines: Folder, name: str) -> None:
-        """Open the line of that name, or make it."""
+    def __init__(self, queues: Folder, name: str) -> None:
+        """Open the queue of that name, or make it."""
         self.name = name
         self.position: int | None = None  # of our place, while we wait
         self._kind = byte_lock.ALONE
         self._before = b""  # asks for all places before ours
-        self._folder = lines.descriptor
-        self._descriptor = read_quietly(_open(lines, name))
+        self._folder = queues.descriptor
+        self._descriptor = read_quietly(_open(queues, name))
         self._inode = os.fstat(self._descriptor).st_ino
 
     def is_in_place(self) -> bool:
@@ -110,9 +113,9 @@ class Line:
         it is its turn. So places within the margin before ours are kept.
         """
         if self.position is not None and self.position > margin:
-            hole.punch(self._descriptor, self.position - margin)
+            _punch_hole(self._descriptor, self.position - margin)
 
-    def predecessor(self) -> Waiter | None:
+    def predecessor(self) -> QueuedWaiter | None:
         """Return the nearest waiter before us, of either mode; None if there is none."""
         if self.position is None:
             return None
@@ -126,7 +129,7 @@ class Line:
             nearest = found
         return _read(self._descriptor, nearest)
 
-    def first(self, likely: int | None = None) -> Waiter | None:
+    def first(self, likely: int | None = None) -> QueuedWaiter | None:
         """Return the first waiter, if there is one.
 
         One at the `likely` place is taken for the first without asking again whether any is before it.
@@ -138,12 +141,12 @@ class Line:
             return _read(self._descriptor, found)
         return first_waiter(self._descriptor, 0)
 
-    def obstacle(self) -> Waiter | None:
+    def obstacle(self) -> QueuedWaiter | None:
         """Return one before us that we do not share with, if there is any."""
         found = byte_lock.obstacle(self._descriptor, self._kind, 0, self.position or 0)
         return None if found is None else _read(self._descriptor, found)
 
-    def leave(self, *, look_back: bool = True) -> Waiter | None:
+    def leave(self, *, look_back: bool = True) -> QueuedWaiter | None:
         """Leave our place; return the first waiter after us unless told not to `look_back`.
 
         Safe to do twice.
@@ -174,11 +177,11 @@ class Line:
         return byte_lock.obstacle(self._descriptor, byte_lock.ALONE, low, self.position)
 
 
-def first_in(lines: Folder, name: str) -> Waiter | None:
-    """Return the first waiter in the line of that name, if there is one."""
+def first_in(queues: Folder, name: str) -> QueuedWaiter | None:
+    """Return the first waiter in the queue of that name, if there is one."""
     try:
-        descriptor = os.open(name, READ_LINE, dir_fd=lines.descriptor)
-    except OSError:  # there is no line any more, or no file is in its place
+        descriptor = os.open(name, READ_QUEUE, dir_fd=queues.descriptor)
+    except OSError:  # there is no queue any more, or no file is in its place
         return None
     try:
         return first_waiter(descriptor, 0)
@@ -186,8 +189,8 @@ def first_in(lines: Folder, name: str) -> Waiter | None:
         os.close(descriptor)
 
 
-def first_waiter(descriptor: int, start: int) -> Waiter | None:
-    """Return the first waiter of an open line at or after an offset, if there is one."""
+def first_waiter(descriptor: int, start: int) -> QueuedWaiter | None:
+    """Return the first waiter of an open queue at or after an offset, if there is one."""
     first = byte_lock.obstacle(descriptor, byte_lock.ALONE, start, None)
     if first is None:
         return None
@@ -197,37 +200,37 @@ def first_waiter(descriptor: int, start: int) -> Waiter | None:
     return _read(descriptor, first)
 
 
-def remove(lines: Folder, name: str) -> None:
-    """Remove the line; only with the waiters' byte taken alone."""
+def remove(queues: Folder, name: str) -> None:
+    """Remove the queue; only with the waiters' byte taken alone."""
     try:
-        os.unlink(name, dir_fd=lines.descriptor)
+        os.unlink(name, dir_fd=queues.descriptor)
     except (FileNotFoundError, IsADirectoryError):
         pass
     except PermissionError:  # of another user
         with contextlib.suppress(OSError):
-            descriptor = _checked(os.open(name, OPEN, dir_fd=lines.descriptor), name)
+            descriptor = _checked(os.open(name, OPEN, dir_fd=queues.descriptor), name)
             os.ftruncate(descriptor, 0)
             os.close(descriptor)
 
 
-def _read(descriptor: int, position: int) -> Waiter | None:
+def _read(descriptor: int, position: int) -> QueuedWaiter | None:
     content = os.pread(descriptor, RECORD.size, position)
-    return Waiter(*RECORD.unpack(content)) if len(content) == RECORD.size else None
+    return QueuedWaiter(*RECORD.unpack(content)) if len(content) == RECORD.size else None
 
 
-def _open(lines: Folder, name: str) -> int:
-    """Open the line, or make it for all users of the directory."""
+def _open(queues: Folder, name: str) -> int:
+    """Open the queue, or make it for all users of the directory."""
     for _ in range(OPEN_TRIES):
         try:
-            return _checked(os.open(name, OPEN, dir_fd=lines.descriptor), name)
+            return _checked(os.open(name, OPEN, dir_fd=queues.descriptor), name)
         except FileNotFoundError:
             pass
         except PermissionError:  # made by another user a moment ago, and not yet opened to us
             time.sleep(PAUSE_SECONDS)
             continue
         with contextlib.suppress(FileExistsError):
-            os.close(lines.create(name, to_write=True))
-    return _checked(os.open(name, OPEN, dir_fd=lines.descriptor), name)
+            os.close(queues.create(name, to_write=True))
+    return _checked(os.open(name, OPEN, dir_fd=queues.descriptor), name)
 
 
 def _checked(descriptor: int, name: str) -> int:
@@ -235,6 +238,22 @@ def _checked(descriptor: int, name: str) -> int:
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, "not a plain file", name)
+
+
+def _punch_hole(descriptor: int, end: int) -> None:
+    """Let the bytes up to `end` read as zeros and take no space, where the system can do that.
+
+    Linux can, on its own file systems. Elsewhere nothing happens: the file just keeps its space.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes  # noqa: PLC0415 - most programs never come to this
+
+    if ctypes.sizeof(ctypes.c_long) != 8:  # the offsets below
+        return
+    length = ctypes.c_long(end)
+    mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+    ctypes.CDLL(None).fallocate(descriptor, mode, ctypes.c_long(0), length)
 
 
 _UNLOCK_ALL = byte_lock.request(byte_lock.FREE, 0, 0)

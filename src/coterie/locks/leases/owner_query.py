@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from coterie.locks.deadlocks.lock_waits import Hold, Wanted
+from coterie.locks.deadlocks.reports import Hold, Wanted
 from coterie.locks.engine import Party
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie.locks.deadlocks.lock_waits import LockOwner
-    from coterie.locks.leases.frames import LockReport, OwnerReport, Owners, Standing
+    from coterie.locks.deadlocks.reports import LockOwner
+    from coterie.locks.leases.frames import LockReport, LockStanding, OwnerReport, Owners
     from coterie.process import ProcessId
 
 
-class Survey:
+class OwnerQuery:
     """One question to some voters, and the answers so far."""
 
     def __init__(self, voters: Iterable[ProcessId]) -> None:
@@ -28,7 +28,7 @@ class Survey:
         self.complete = asyncio.Event()
         self._awaited = set(voters)
         # For each lock the identities concerned, in the order of the first voter's queue.
-        self._concerned: dict[Wanted, dict[str, Standing | None]] = {}
+        self._concerned: dict[Wanted, dict[str, LockStanding | None]] = {}
         self._voted_for: dict[Wanted, dict[str, None]] = {}  # the identities that have a vote
         # Identities said to be ahead of a request to share; True where that request waits, too.
         self._ahead: dict[Wanted, dict[str, bool]] = {}
@@ -63,7 +63,7 @@ class Survey:
         if not self._awaited and not self._missing:
             self.complete.set()
 
-    def _standings(self, wanted: Wanted) -> list[tuple[str, Standing]]:
+    def _standings(self, wanted: Wanted) -> list[tuple[str, LockStanding]]:
         concerned = self._concerned.get(wanted, {})
         return [
             (identity, standing) for identity, standing in concerned.items() if standing is not None

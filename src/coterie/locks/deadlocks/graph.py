@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from coterie.algorithms.deadlock.condition import Condition, all_of
 from coterie.algorithms.deadlock.wait_for import Graph
-from coterie.locks.deadlocks.lock_collection import shown
-from coterie.locks.deadlocks.lock_waits import LockOwner, OwnerId, clock_time, names
+from coterie.locks.deadlocks.collection import shown
+from coterie.locks.deadlocks.reports import LockOwner, OwnerId, clock_time, names
 
 if TYPE_CHECKING:
-    from coterie.locks.deadlocks.lock_collection import Collection
+    from coterie.locks.deadlocks.collection import Collection
 
 
 def lasting_graph(first: Collection, second: Collection) -> Graph[str]:

@@ -22,11 +22,12 @@ import time
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.engines.file.directory import READ, byte_lock
+from coterie.engines.file.directory import byte_lock
+from coterie.engines.file.directory.folder import READ
 from coterie.engines.file.directory.pipes import lent, open_life
 
 if TYPE_CHECKING:
-    from coterie.engines.file.directory import Folder
+    from coterie.engines.file.directory.folder import Folder
 
 EMPTY, ASKS, WAITS, HOLDS = range(4)
 SHARES, LENT = 1, 2  # flags: in shared mode; a child may have inherited the descriptor
@@ -37,8 +38,8 @@ MAGIC = b"coterie board 2\n"
 EARLIER = (
     b"coterie board 1\n"  # of programs that lock a byte of `words` for each descriptor instead
 )
-# The state, flags, lengths of name and task, the word, the token, the time, the owner, the request,
-# the place in the line, the life of the descriptor.
+# The state, flags, lengths of name and task, the lock, the token, the time, the owner, the request,
+# the place in the queue, the life of the descriptor.
 FIELDS = struct.Struct("<BBHHxxQQdQQQQ")
 NUMBER = struct.Struct("<Q")
 TOKEN = 16  # where this field is
@@ -67,14 +68,14 @@ class Slot:
         self,
         state: int,
         flags: int,
-        word: int,
+        lock_offset: int,
         name: bytes,
         task: bytes,
         owner: int,
         request: int,
         position: int,
     ) -> None:
-        """Write that we are about to take the byte of a word, or wait at a place in its line."""
+        """Write that we are about to take the byte of a lock, or wait at a place in its queue."""
         offset = self._offset
         if len(task) > TASK_BYTES_MAX:
             task = task[:TASK_BYTES_MAX]
@@ -89,7 +90,7 @@ class Slot:
             flags,
             len(name),
             len(task),
-            word,
+            lock_offset,
             0,
             time.time(),
             owner,
@@ -170,20 +171,20 @@ def _start(number: int) -> int:
     return PAGE_BYTES << (number - 1) if number else 0
 
 
-class Entry(NamedTuple):
+class BoardEntry(NamedTuple):
     """What a slot of a board says, and whose word that is."""
 
     state: int
     shared: bool
     lent: bool
-    word: int
+    offset: int
     name: str
     token: int
     since: float
     owner: int  # the number of a task or thread of its program
     task: str
     request: int  # not used again by its program
-    position: int  # in the line of its lock, while it waits
+    position: int  # in the queue of its lock, while it waits
     life: int
     process: str
     participant: str
@@ -203,10 +204,10 @@ def programs(boards: int) -> list[int]:
     return found
 
 
-def read_board(boards: int, program: int, words: int) -> list[Entry]:
+def read_board(boards: int, program: int, lock_file: int) -> list[BoardEntry]:
     """Read what the board of a program says now; nothing if it has none.
 
-    `words` is a descriptor of the locks, of no seat, by which to see which slots of earlier programs count.
+    `lock_file` is a descriptor of the locks, of no handle, by which to see which slots of earlier programs count.
     """
     try:
         board = os.open(f"{program:016x}", READ, dir_fd=boards)
@@ -235,7 +236,7 @@ def read_board(boards: int, program: int, words: int) -> list[Entry]:
             continue
         if first.startswith(EARLIER):
             life = byte_lock.request(byte_lock.ALONE, LIFE_OFFSET + entry.life)
-            counts = byte_lock.blocked(words, life)
+            counts = byte_lock.blocked(lock_file, life)
         else:
             counts = lives or (entry.lent and is_kept(boards, program, entry.life))
         if counts:
@@ -253,27 +254,39 @@ def is_kept(boards: int, program: int, life: int) -> bool:
 
 
 def _header(content: bytes) -> tuple[str, str]:
-    lines = content[len(MAGIC) : SLOT_BYTES].split(b"\0")[0].decode("utf-8", "replace").split("\n")
-    if not content.startswith((MAGIC, EARLIER)) or len(lines) < 2:
+    queues = content[len(MAGIC) : SLOT_BYTES].split(b"\0")[0].decode("utf-8", "replace").split("\n")
+    if not content.startswith((MAGIC, EARLIER)) or len(queues) < 2:
         return "unknown", ""
-    return lines[0], lines[1]
+    return queues[0], queues[1]
 
 
-def _entry(slot: bytes, process: str, participant: str, program: int, user: int) -> Entry | None:
+def _entry(
+    slot: bytes, process: str, participant: str, program: int, user: int
+) -> BoardEntry | None:
     """Read a slot; None if it makes no sense."""
     fields = FIELDS.unpack_from(slot)
-    state, flags, name_bytes, task_bytes, word, token, since, owner, request, position, life = (
-        fields
-    )
+    (
+        state,
+        flags,
+        name_bytes,
+        task_bytes,
+        lock_offset,
+        token,
+        since,
+        owner,
+        request,
+        position,
+        life,
+    ) = fields
     if state > HOLDS or name_bytes > NAME_BYTES_MAX or task_bytes > TASK_BYTES_MAX:
         return None
     if life >> LIFE_BITS or not since >= 0:
         return None
-    return Entry(
+    return BoardEntry(
         state=state,
         shared=bool(flags & SHARES),
         lent=bool(flags & LENT),
-        word=word,
+        offset=lock_offset,
         name=slot[NAME : NAME + name_bytes].decode("utf-8", "replace"),
         token=token,
         since=since,

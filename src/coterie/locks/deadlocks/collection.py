@@ -15,7 +15,7 @@ from coterie.algorithms.deadlock.double_collect import cores
 from coterie.algorithms.deadlock.explanation import Explanation, explain
 from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.errors import DeadlockDetected, DeadlockMember
-from coterie.locks.deadlocks.lock_waits import (
+from coterie.locks.deadlocks.reports import (
     Hold,
     LockOwner,
     Node,

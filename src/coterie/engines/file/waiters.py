@@ -1,11 +1,11 @@
-"""The requests of a program that wait in lines, as its event loop serves them.
+"""The requests of a program that wait in queues, as its event loop serves them.
 
 A request is told to look again by the bell of the program, by the end of a program that it watches, and
 once a second in any case. Most waits are short, so it begins to watch after some milliseconds; what has
-ended by then is seen when it looks whom to watch. What it watches is the one before it in the line, and the holder if it is the
-first. If the one before it leaves the line without the lock, or shares the lock with it, that rings the
+ended by then is seen when it looks whom to watch. What it watches is the one before it in the queue, and the holder if it is the
+first. If the one before it leaves the queue without the lock, or shares the lock with it, that rings the
 bell; if it dies, its pipe breaks; if it takes the lock, it has become the holder. The holder rings the
-bell of the first when it gives the lock back. So no death and no departure leaves the line asleep.
+bell of the first when it gives the lock back. So no death and no departure leaves the queue asleep.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ import os
 from typing import TYPE_CHECKING
 
 from coterie.engines.file.directory.pipes import MESSAGE, RINGS_AT_ONCE, open_life
-from coterie.engines.file.life import life_to_watch
+from coterie.engines.file.holders import life_to_watch
 
 if TYPE_CHECKING:
     import asyncio
 
     from coterie.engines.file.claim import FileClaim
-    from coterie.engines.file.directory.line import Waiter
-    from coterie.engines.file.directory.words import Word, Words
+    from coterie.engines.file.directory.lock_file import LockBytes, LockDirectory
+    from coterie.engines.file.directory.wait_queue import QueuedWaiter
 
 LOOK_AGAIN_SECONDS = 1.0
 WATCH_AFTER_SECONDS = 0.02  # most waits are over before
 
 
-class WaitingRoom:
-    """The requests that wait in lines of one open lock directory."""
+class Waiters:
+    """The requests that wait in queues of one open lock directory."""
 
-    def __init__(self, words: Words, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, directory: LockDirectory, loop: asyncio.AbstractEventLoop) -> None:
         """Listen to the bell, which others can find from now on."""
-        self.words = words
+        self.directory = directory
         self._loop = loop
         self._requests: dict[int, FileClaim] = {}
         self._watched: dict[FileClaim, str] = {}
         self._lives: dict[str, int] = {}  # open pipes, by the name of the program
         self._watch: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
-        self._bell = words.bell()
+        self._bell = directory.bell()
         loop.add_reader(self._bell, self._hear)
 
     def enter(self, claim: FileClaim, request: int) -> None:
-        """Take note of a request that has joined a line."""
+        """Take note of a request that has joined a queue."""
         self._requests[request] = claim
         if self._watch is None:
             self._watch = self._loop.call_later(WATCH_AFTER_SECONDS, self._begin_to_watch)
@@ -55,14 +55,14 @@ class WaitingRoom:
         self._requests.pop(request, None)
         self._watched.pop(claim, None)
 
-    def watch(self, claim: FileClaim, before: Waiter | None, word: Word) -> bool:
-        """Watch the one before a claim in the line, or else the holder; False if it has just gone."""
-        name = life_to_watch(self.words, before, word)
+    def watch(self, claim: FileClaim, before: QueuedWaiter | None, lock_bytes: LockBytes) -> bool:
+        """Watch the one before a claim in the queue, or else the holder; False if it has just gone."""
+        name = life_to_watch(self.directory, before, lock_bytes)
         if name is None:
             return False
-        if name not in self._lives and name != self.words.own_life:
+        if name not in self._lives and name != self.directory.own_life:
             # It stays open for the next wait: programs that meet at a lock meet there again.
-            life = open_life(self.words.boards.descriptor, name)
+            life = open_life(self.directory.boards.descriptor, name)
             if life is None:
                 return False
             self._lives[name] = life
