@@ -16,6 +16,7 @@ from coterie.lab.stack.workloads.classic import (
     CrashingClassics,
     LateClassics,
     LongClassics,
+    RejoiningClassics,
     ReturningClassics,
 )
 from coterie.lab.stack.workloads.election import ApartLeaders, Leaders
@@ -63,6 +64,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "classic": ClassicLocks,
     "classic-crashes": CrashingClassics,
     "classic-returns": ReturningClassics,
+    "classic-rejoins": RejoiningClassics,
     "classic-long": LongClassics,
     "classic-late": LateClassics,
     "store": Bank,

@@ -7,7 +7,7 @@ has got through or a new connection stands.
 The participant's end is `Sessions`, with an `Uplink` for each voter. The lease runs from the sending
 of the latest frame that the voter has answered in this very session. When it lapses, the participant
 falls silent and only probes: a participant that cannot hear a voter must not keep its own session
-there alive. The voter's end is a `Downlink` for each participant.
+there alive. The voter's end is a `Downlink` for each participant, which `Voter.ring` drops when it has expired.
 """
 
 from __future__ import annotations
