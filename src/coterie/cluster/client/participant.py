@@ -32,7 +32,7 @@ from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable
 
     import msgspec
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
     from coterie.algorithms.mutex.quorum.leased.participant import Participant
     from coterie.cluster.membership.membership import Membership
-    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.handshake import Identity
     from coterie.cluster.wire.link import VoterLink
     from coterie.cluster.wire.voter_frames import FromVoter
@@ -53,8 +52,8 @@ logger = logging.getLogger("coterie.cluster")
 
 UNEXPLAINED = Abstention(math.inf, "it has not said why")
 
-# Finds out the configuration; takes the addresses of the voters that are known.
-AskAgain: TypeAlias = "Callable[[Sequence[Address]], Awaitable[Membership]]"
+# Finds out the configuration; takes the one that is known.
+AskAgain: TypeAlias = "Callable[[Membership], Awaitable[Membership]]"
 
 
 class VoterLinks(Protocol):
@@ -431,7 +430,7 @@ class ParticipantHost:
             if self.reaches_a_quorum():
                 continue
             with contextlib.suppress(CoterieError):
-                found = await ask([member.address for member in self.membership.members])
+                found = await ask(self.membership)
                 voter = self.participant.sessions.voters[0]
                 self.receive(voter, NewConfiguration(found.configuration))
 
