@@ -301,6 +301,27 @@ def test_a_spare_starts_again_though_a_wrong_disk_is_all_that_answers(tmp_path: 
     asyncio.run(main())
 
 
+def test_a_program_that_has_met_a_wrong_disk_alone_says_that_it_has_to_be_started_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It had no quorum for good, and each node told it that it belongs to another installation."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            away = await set_up_again(made, "c")
+            for name in list(made.nodes):
+                await made.stop(name)
+            change_disk(made, "c", away)
+            await made.start("c")
+            async with coterie.connect(made.url):
+                await made.start("a")
+                await made.start("b")
+                await made.stop("c")
+                await until(lambda: "start the program again" in caplog.text, "the warning")
+
+    asyncio.run(main())
+
+
 def test_status_goes_by_the_quorum_though_a_wrong_disk_answers_first(tmp_path: Path) -> None:
     """It took the two nodes that vote for those of another installation."""
 
@@ -480,8 +501,9 @@ def test_two_forces_at_once_are_leaps_apart_and_status_names_the_one_that_lost(
             assert seats[1] - seats[0] >= FORCED_LEAP
             capsys.readouterr()
             assert await made.command("status") != 0
-            said = capsys.readouterr().out
-            assert f"votes by configuration {numbers[0]}, which a force has given up" in said
+            said = capsys.readouterr()
+            assert f"votes by configuration {numbers[0]}, which a force has given up" in said.out
+            assert "programs that go by it may hold the same locks" in said.err
 
     asyncio.run(main())
 

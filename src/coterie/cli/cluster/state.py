@@ -107,8 +107,10 @@ async def _settlement(url: str | None) -> Settlement:
     silent = [seat for seat in present.seats if seat not in standing.voting]
     borne = min(failures_borne(part.quorums, silent) for part in present.rule.parts)
     state, advice = await _state(standing)
-    is_alone = all(spare.is_harmless for spare in spares)
-    health = SETTLED if state == "settled" and not silent and is_alone else UNSETTLED
+    harmful = [spare.name for spare in spares if not spare.is_harmless]
+    if harmful and not advice:
+        advice = f"stop {', '.join(harmful)}: programs that go by it may hold the same locks"
+    health = SETTLED if state == "settled" and not silent and not harmful else UNSETTLED
     return Settlement(
         standing.membership.cluster,
         present.number,

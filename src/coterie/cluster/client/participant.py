@@ -135,6 +135,7 @@ class ParticipantHost:
         self.membership = membership
         self._ask_again = ask_again
         self._is_watched = False  # whether voters that are known are gone
+        self._has_met_strangers = False  # whether another installation was the last to answer
         self._is_over = False
         self.identity = identity
         self.participant = participant(membership.configuration, home, lease)
@@ -431,8 +432,21 @@ class ParticipantHost:
                 continue
             with contextlib.suppress(CoterieError):
                 found = await ask(self.membership)
+                self._check_installation(found)
                 voter = self.participant.sessions.voters[0]
                 self.receive(voter, NewConfiguration(found.configuration))
+
+    def _check_installation(self, found: Membership) -> None:
+        """Say once that what answers is another cluster, which this program does not follow."""
+        is_foreign = self.membership.configuration.is_foreign(found.configuration)
+        if is_foreign and not self._has_met_strangers:
+            logger.warning(
+                "another installation of cluster %(cluster)s answers than this program goes by, of which no quorum"
+                " can be reached: if that one is meant, start the program again",
+                {"cluster": self.membership.cluster},
+                extra={"event": "other-installation"},
+            )
+        self._has_met_strangers = is_foreign
 
     def _leave_others(self) -> None:
         """Leave the voters of a configuration that was awaited and has been overtaken."""
