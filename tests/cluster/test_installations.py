@@ -274,7 +274,11 @@ def test_of_two_nodes_none_takes_its_own_disk_for_the_wrong_one(
                     assert len(strangers) == 1
                     _check_installation(node.voting, strangers)
                 assert await made.command("status") == 69
-                assert "another installation of cluster test answers" in capsys.readouterr().err
+                said = capsys.readouterr().err
+                assert "another installation of cluster test answers" in said
+                assert "look at all addresses and data directories" in said
+                assert await made.command("set", "lease=5s") == 69
+                assert "force" not in capsys.readouterr().err
                 assert not failures
             finally:
                 for node in nodes:
@@ -452,6 +456,10 @@ def test_swapped_disks_are_named_and_no_force_is_advised(
             assert "force" not in said.err
             with pytest.raises(UsageError, match="a, b still answer"):
                 check_force(await made.look(), ["c"])
+            assert await made.command("set", "lease=5s") == 69
+            said = capsys.readouterr()
+            assert "look at the addresses and data directories of a, b" in said.err
+            assert "force" not in said.err
 
     asyncio.run(main())
 

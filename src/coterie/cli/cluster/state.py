@@ -178,9 +178,12 @@ def _advice(standing: KnownConfiguration) -> str:
         return f"start with their own data directories: {', '.join(swapped)}"
     foreign = [voter.name for voter in standing.voters if voter.is_foreign]
     if foreign:
+        # Without a quorum nothing says which of the two is meant.
+        is_served = standing.configuration.quorums.contains_quorum(standing.up)
+        whose = "their" if is_served else "all"
         return (
             f"another installation of cluster {standing.membership.cluster} answers at the addresses"
-            f" of {', '.join(foreign)}: look at their addresses and data directories"
+            f" of {', '.join(foreign)}: look at {whose} addresses and data directories"
         )
     others = [voter.name for voter in standing.voters if voter.condition and not voter.is_meant]
     if standing.is_lost:

@@ -102,6 +102,18 @@ class KnownConfiguration(msgspec.Struct, frozen=True):
         return f"coterie cluster force --keep {left or 'NAME,...'}"
 
     @property
+    def misplaced(self) -> list[str]:
+        """The names of voters at whose addresses other nodes vote, or with the disks of others.
+
+        Nothing is lost then, and nothing may be forced.
+        """
+        return [
+            voter.name
+            for voter in self.voters
+            if voter.is_foreign or voter.other or self.owner_of_disk(voter)
+        ]
+
+    @property
     def missing(self) -> str:
         """The voters that do not answer, with the reason for each."""
         away = [voter for voter in self.voters if voter.seat in self.gone]
