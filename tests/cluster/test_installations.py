@@ -23,6 +23,7 @@ from coterie.algorithms.mutex.quorum.leased.succession import follows
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.change.force import check_force, force
 from coterie.cluster.change.formation import forming_goal
+from coterie.cluster.change.operation import check_quorum
 from coterie.cluster.change.survey import look
 from coterie.cluster.client.access import Visit
 from coterie.cluster.membership.config import convert
@@ -30,7 +31,8 @@ from coterie.cluster.membership.discovery import KnownMembership, is_served, new
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.recovery import _ask_others, _check_installation
-from coterie.errors import ConfigError, CoterieError, ProtocolError, UsageError
+from coterie.cluster.wire.security import Security
+from coterie.errors import ConfigError, CoterieError, NoQuorum, ProtocolError, UsageError
 from coterie.process import Outbox
 from tests.cluster.changed_cluster import Fleet, fleet
 from tests.cluster.local_cluster import document, until
@@ -458,7 +460,7 @@ def test_swapped_disks_are_named_and_no_force_is_advised(
                 check_force(await made.look(), ["c"])
             assert await made.command("set", "lease=5s") == 69
             said = capsys.readouterr()
-            assert "look at the addresses and data directories of a, b" in said.err
+            assert "look at the addresses, data directories and secrets of a, b" in said.err
             assert "force" not in said.err
 
     asyncio.run(main())
@@ -485,6 +487,26 @@ def test_nothing_is_forced_while_voters_answer_at_the_addresses_of_others(tmp_pa
             made.addresses["d"] = made.addresses["b"]
             await made.join("d")  # a spare that was given the address of a machine that is gone
             assert [voter.name for voter in check_force(await made.look(), ["a"])] == ["a"]
+
+    asyncio.run(main())
+
+
+def test_nothing_is_forced_while_voters_answer_that_have_another_secret(tmp_path: Path) -> None:
+    """The secret was changed at one node: the others were taken for lost, and served programs."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            for name in ("b", "c"):
+                await made.stop(name)
+            secret = Security("that of the others, and not ours")
+            made.config = msgspec.structs.replace(made.config, security=secret)
+            for name in ("b", "c"):
+                await made.start(name)
+            known = await made.look()
+            with pytest.raises(UsageError, match="the certificate at b, c is another one"):
+                check_force(known, ["a"])
+            with pytest.raises(NoQuorum, match="look at the addresses"):
+                check_quorum(known)
 
     asyncio.run(main())
 

@@ -75,6 +75,12 @@ def _check_given_up(voters: Sequence[VoterState], kept_disks: Collection[str]) -
             f"{', '.join(foreign)} {belong} to another installation of this cluster: look at {them}"
             " addresses and data directories first; nothing is forced while another cluster answers"
         )
+    barred = [each.name for each in voters if each.is_barred]
+    if barred:
+        raise UsageError(
+            f"the secret or the certificate at {', '.join(barred)} is another one than ours: programs that"
+            " have that one may hold the same locks; nothing is forced while a node answers there"
+        )
     for voter in voters:
         other = voter.other
         if other and other.configuration is not None and other.identity not in kept_disks:

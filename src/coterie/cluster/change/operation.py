@@ -80,7 +80,7 @@ def check_quorum(standing: KnownConfiguration, intended: ChangePlan | None = Non
         return
     how = f"start them, or if they are lost for good, go on with {standing.force}"
     if standing.misplaced:
-        how = f"look at the addresses and data directories of {', '.join(standing.misplaced)}"
+        how = f"look at the addresses, data directories and secrets of {', '.join(standing.misplaced)}"
     raise NoQuorum(
         f"no quorum of the voters answers, so nothing can be decided: {standing.missing}; {how}"
     )

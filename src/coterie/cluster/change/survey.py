@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,14 +16,18 @@ from coterie.cluster.membership.discovery import KnownMembership, ask_membership
 from coterie.cluster.membership.membership import Member, Membership, check_decided
 from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.frames import PROTOCOL
-from coterie.cluster.wire.handshake import Credentials, OtherInstallationError, OtherNodeError
+from coterie.cluster.wire.handshake import (
+    Credentials,
+    OtherInstallationError,
+    OtherNodeError,
+    OtherSecretError,
+)
 from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    import ssl
     from contextlib import AbstractAsyncContextManager
 
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
@@ -46,6 +51,7 @@ class VoterState(msgspec.Struct, frozen=True):
     is_meant: bool  # its disk is that of the voter
     is_foreign: bool = False  # it belongs to another installation
     other: Condition | None = None  # of a node with another name that answers at the address
+    is_barred: bool = False  # a node answers that has another secret or certificate than we have
 
 
 class KnownConfiguration(msgspec.Struct, frozen=True):
@@ -103,14 +109,14 @@ class KnownConfiguration(msgspec.Struct, frozen=True):
 
     @property
     def misplaced(self) -> list[str]:
-        """The names of voters at whose addresses other nodes vote, or with the disks of others.
+        """The names of voters at whose addresses others answer, or nodes with the disks of others.
 
         Nothing is lost then, and nothing may be forced.
         """
         return [
             voter.name
             for voter in self.voters
-            if voter.is_foreign or voter.other or self.owner_of_disk(voter)
+            if voter.is_foreign or voter.is_barred or voter.other or self.owner_of_disk(voter)
         ]
 
     @property
@@ -225,6 +231,7 @@ async def _ask(
             is_meant=False,
             is_foreign=foreign,
             other=other,
+            is_barred=isinstance(error, OtherSecretError | ssl.SSLError),
         )
     is_meant = identity in ("", condition.identity)
     trouble = "" if is_meant else "its disk is not that of the voter"
