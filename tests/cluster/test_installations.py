@@ -23,10 +23,16 @@ from coterie.algorithms.mutex.quorum.leased.succession import follows
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.change.force import check_force, force
 from coterie.cluster.change.formation import forming_goal
+from coterie.cluster.change.operation import check_quorum
+from coterie.cluster.change.survey import look
+from coterie.cluster.client.access import Visit
 from coterie.cluster.membership.config import convert
-from coterie.cluster.membership.discovery import KnownMembership, newest
+from coterie.cluster.membership.discovery import KnownMembership, is_served, newest
 from coterie.cluster.node import Node
-from coterie.errors import ConfigError, CoterieError, ProtocolError, UsageError
+from coterie.cluster.url import make_visit
+from coterie.cluster.voter.recovery import _ask_others, _check_installation
+from coterie.cluster.wire.security import Security
+from coterie.errors import ConfigError, CoterieError, NoQuorum, ProtocolError, UsageError
 from coterie.process import Outbox
 from tests.cluster.changed_cluster import Fleet, fleet
 from tests.cluster.local_cluster import document, until
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
+    from coterie.cluster.membership.membership import Membership
 
 
 # The values
@@ -94,6 +101,40 @@ def test_a_program_follows_the_installation_of_which_a_quorum_answers() -> None:
     assert newest([*alone, new[0]]).configuration.cluster_identity == "first"
 
 
+def test_a_program_follows_its_own_installation_though_a_quorum_of_another_one_answers() -> None:
+    """All voters of the first were replaced, and their addresses given to the second."""
+    new = [answer(node, "second", 1, "a2 b2 c2") for node in ("a2", "b2", "c2")]
+    old = answer("d1", "first", 3, "d1 e1 f1")
+    assert newest([*new, old]).configuration.cluster_identity == "second"
+    assert newest([*new, old], "first").configuration.number == 3
+    assert newest(new, "first").configuration.cluster_identity == "second"
+
+
+def test_a_cluster_that_was_formed_without_an_identity_is_known_by_its_disks() -> None:
+    """It followed any configuration with a higher number, and programs any other cluster."""
+    old = [answer(node, "", 3, "a1 b1 c1") for node in ("a1", "b1")]
+    other = answer("c2", "second", 7, "a2 b2 c2")
+    assert newest([other, *old]).configuration.number == 3
+    present = old[0].membership.configuration
+    assert present.is_foreign(other.membership.configuration)
+    successor = answer("d1", "the changer", 4, "a1 b1 d1").membership.configuration
+    assert not present.is_foreign(successor)
+    voter = Voter(present)
+    voter.start("a start", Outbox(1))
+    voter.adopt(other.membership.configuration, Outbox(1))
+    assert voter.number == 3
+    voter.adopt(successor, Outbox(1))
+    assert voter.number == 4
+
+
+def test_an_installation_is_served_by_a_quorum_of_its_own_disks() -> None:
+    one = answer("a1", "first", 1, "a1 b1 c1")
+    assert not is_served([])
+    assert not is_served([one, answer("b2", "second", 1, "a2 b2 c2")])
+    assert not is_served([one, answer("b2", "first", 1, "a1 b1 c1")])
+    assert is_served([one, answer("b1", "first", 1, "a1 b1 c1")])
+
+
 # On nodes
 
 
@@ -117,6 +158,12 @@ async def set_up_again(made: Fleet, kept: str) -> Path:
     (made.folder / kept).rename(away)
     await made.form()
     return away
+
+
+def change_disk(made: Fleet, name: str, disk: Path) -> None:
+    """Put another data directory in the place of a node that is stopped."""
+    (made.folder / name).rename(made.folder / f"right-{name}")
+    disk.rename(made.folder / name)
 
 
 def test_a_disk_of_the_first_installation_does_not_serve_the_second(tmp_path: Path) -> None:
@@ -151,6 +198,155 @@ def test_a_disk_of_the_first_installation_does_not_serve_the_second(tmp_path: Pa
             node = await made.start("c")
             await until(lambda: not node.voting.voter.abstains(), "the vote of the right disk")
             assert numbers(made) == {"a": 1, "b": 1, "c": 1}
+
+    asyncio.run(main())
+
+
+def test_another_installation_with_the_same_number_is_noticed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status said that its node is down, and force went on with it beside a healthy quorum."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            away = await set_up_again(made, "c")
+            await made.stop("c")
+            change_disk(made, "c", away)
+            failures: list[CoterieError] = []
+            wrong = made.nodes["c"] = Node(made.config, "c", on_failure=failures.append)
+            await wrong.start()
+            await until(lambda: failures, "the refusal of the data directory")
+            assert numbers(made) == {"a": 1, "b": 1, "c": 1}
+            assert await made.command("status") == 1
+            assert "belongs to another installation" in capsys.readouterr().out
+            for url, kept in ((made.url, "a"), (made.url_at("c"), "c")):
+                assert await made.command("force", "--keep", kept, "--yes", url=url) == 64
+                assert "to another installation" in capsys.readouterr().err
+
+    asyncio.run(main())
+
+
+def test_a_disk_of_another_installation_ends_its_node_though_that_was_the_first_to_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It asked the others once, and when these were up it went on for good."""
+    caplog.set_level("DEBUG", "coterie.cluster")
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await raised(made, 3)
+            away = await set_up_again(made, "c")
+            for name in list(made.nodes):
+                await made.stop(name)
+            change_disk(made, "c", away)
+            failures: list[CoterieError] = []
+            wrong = Node(made.config, "c", on_failure=failures.append)
+            caplog.clear()
+            await wrong.start()
+            try:
+                await until(lambda: "node c cannot ask b" in caplog.text, "the first questions")
+                await made.start("a")
+                await made.start("b")
+                await until(lambda: failures, "the refusal of the data directory")
+                assert "another installation of cluster 'test' than a, b" in str(failures[0])
+            finally:
+                await wrong.stop()
+
+    asyncio.run(main())
+
+
+def test_of_two_nodes_none_takes_its_own_disk_for_the_wrong_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The node that had its right disk ended, and told its operator to move that away."""
+
+    async def main() -> None:
+        async with fleet(tmp_path, 2) as made:
+            away = await set_up_again(made, "b")
+            for name in list(made.nodes):
+                await made.stop(name)
+            change_disk(made, "b", away)
+            failures: list[CoterieError] = []
+            nodes = [Node(made.config, name, on_failure=failures.append) for name in "ba"]
+            try:
+                for node in nodes:
+                    await node.start()
+                for node in nodes:
+                    _, strangers = await _ask_others(made.config, node.voting)
+                    assert len(strangers) == 1
+                    _check_installation(node.voting, strangers)
+                assert await made.command("status") == 69
+                said = capsys.readouterr().err
+                assert "another installation of cluster test answers" in said
+                assert "look at all addresses and data directories" in said
+                assert await made.command("set", "lease=5s") == 69
+                assert "force" not in capsys.readouterr().err
+                assert not failures
+            finally:
+                for node in nodes:
+                    await node.stop()
+
+    asyncio.run(main())
+
+
+def test_a_spare_starts_again_though_a_wrong_disk_is_all_that_answers(tmp_path: Path) -> None:
+    """It ended, and its operator was told to empty a data directory that was right."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            away = await set_up_again(made, "c")
+            await made.join("d")
+            ours = made.nodes["d"].voting.membership.configuration.cluster_identity
+            for name in list(made.nodes):
+                await made.stop(name)
+            change_disk(made, "c", away)
+            await made.start("c")
+            spare = await made.join("d")
+            assert spare.voting.membership.configuration.cluster_identity == ours
+
+    asyncio.run(main())
+
+
+def test_a_program_that_has_met_a_wrong_disk_alone_says_that_it_has_to_be_started_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It had no quorum for good, and each node told it that it belongs to another installation."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            away = await set_up_again(made, "c")
+            for name in list(made.nodes):
+                await made.stop(name)
+            change_disk(made, "c", away)
+            await made.start("c")
+            async with coterie.connect(made.url):
+                await made.start("a")
+                await made.start("b")
+                await made.stop("c")
+                await until(lambda: "start the program again" in caplog.text, "the warning")
+
+    asyncio.run(main())
+
+
+def test_status_goes_by_the_quorum_though_a_wrong_disk_answers_first(tmp_path: Path) -> None:
+    """It took the two nodes that vote for those of another installation."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            away = await set_up_again(made, "c")
+            ours = made.nodes["a"].voting.membership.configuration.cluster_identity
+            await made.stop("c")
+            change_disk(made, "c", away)
+            wrong = await made.start("c")
+
+            class Hasty(Visit):
+                async def learn(self) -> Membership:
+                    return wrong.voting.membership
+
+            visit = make_visit(made.url)
+            known = await look(Hasty(visit.addresses, "test", visit.security))
+            assert known.configuration.cluster_identity == ours
+            assert [voter.name for voter in known.voters if voter.is_foreign] == ["c"]
 
     asyncio.run(main())
 
@@ -262,6 +458,55 @@ def test_swapped_disks_are_named_and_no_force_is_advised(
             assert "force" not in said.err
             with pytest.raises(UsageError, match="a, b still answer"):
                 check_force(await made.look(), ["c"])
+            assert await made.command("set", "lease=5s") == 69
+            said = capsys.readouterr()
+            assert "look at the addresses, data directories and secrets of a, b" in said.err
+            assert "force" not in said.err
+
+    asyncio.run(main())
+
+
+def test_nothing_is_forced_while_voters_answer_at_the_addresses_of_others(tmp_path: Path) -> None:
+    """Machines with swapped addresses were taken for lost ones, though both vote."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await made.stop("b")
+            await made.stop("c")
+            nodes = dict(made.config.nodes)
+            listen = {name: options.listen for name, options in nodes.items()}
+            for name, other in (("b", "c"), ("c", "b")):
+                nodes[name] = msgspec.structs.replace(nodes[name], listen=listen[other])
+            made.config = msgspec.structs.replace(made.config, nodes=nodes)
+            await made.start("b")
+            await made.start("c")
+            with pytest.raises(UsageError, match="another node answers at the address of b"):
+                check_force(await made.look(), ["a"])
+            await made.stop("c", wipe=True)
+            await made.stop("b", wipe=True)
+            made.addresses["d"] = made.addresses["b"]
+            await made.join("d")  # a spare that was given the address of a machine that is gone
+            assert [voter.name for voter in check_force(await made.look(), ["a"])] == ["a"]
+
+    asyncio.run(main())
+
+
+def test_nothing_is_forced_while_voters_answer_that_have_another_secret(tmp_path: Path) -> None:
+    """The secret was changed at one node: the others were taken for lost, and served programs."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            for name in ("b", "c"):
+                await made.stop(name)
+            secret = Security("that of the others, and not ours")
+            made.config = msgspec.structs.replace(made.config, security=secret)
+            for name in ("b", "c"):
+                await made.start(name)
+            known = await made.look()
+            with pytest.raises(UsageError, match="the certificate at b, c is another one"):
+                check_force(known, ["a"])
+            with pytest.raises(NoQuorum, match="look at the addresses"):
+                check_quorum(known)
 
     asyncio.run(main())
 
@@ -281,10 +526,14 @@ def test_two_forces_at_once_are_leaps_apart_and_status_names_the_one_that_lost(
             forced = [await force(known, [kept["a"]]), await force(known, [kept["b"]])]
             numbers = sorted(configuration.number for configuration in forced)
             assert numbers[1] - numbers[0] >= FORCED_LEAP
+            # No voter that one of them adds gets the seat of a voter that the other one adds.
+            seats = sorted(configuration.last_seat for configuration in forced)
+            assert seats[1] - seats[0] >= FORCED_LEAP
             capsys.readouterr()
             assert await made.command("status") != 0
-            said = capsys.readouterr().out
-            assert f"votes by configuration {numbers[0]}, which a force has given up" in said
+            said = capsys.readouterr()
+            assert f"votes by configuration {numbers[0]}, which a force has given up" in said.out
+            assert "programs that go by it may hold the same locks" in said.err
 
     asyncio.run(main())
 

@@ -107,8 +107,10 @@ async def _settlement(url: str | None) -> Settlement:
     silent = [seat for seat in present.seats if seat not in standing.voting]
     borne = min(failures_borne(part.quorums, silent) for part in present.rule.parts)
     state, advice = await _state(standing)
-    is_alone = all(spare.is_harmless for spare in spares)
-    health = SETTLED if state == "settled" and not silent and is_alone else UNSETTLED
+    harmful = [spare.name for spare in spares if not spare.is_harmless]
+    if harmful and not advice:
+        advice = f"stop {', '.join(harmful)}: programs that go by it may hold the same locks"
+    health = SETTLED if state == "settled" and not silent and not harmful else UNSETTLED
     return Settlement(
         standing.membership.cluster,
         present.number,
@@ -176,9 +178,12 @@ def _advice(standing: KnownConfiguration) -> str:
         return f"start with their own data directories: {', '.join(swapped)}"
     foreign = [voter.name for voter in standing.voters if voter.is_foreign]
     if foreign:
+        # Without a quorum nothing says which of the two is meant.
+        is_served = standing.configuration.quorums.contains_quorum(standing.up)
+        whose = "their" if is_served else "all"
         return (
             f"another installation of cluster {standing.membership.cluster} answers at the addresses"
-            f" of {', '.join(foreign)}: look at their addresses and data directories"
+            f" of {', '.join(foreign)}: look at {whose} addresses and data directories"
         )
     others = [voter.name for voter in standing.voters if voter.condition and not voter.is_meant]
     if standing.is_lost:

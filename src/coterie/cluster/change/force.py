@@ -20,7 +20,7 @@ from coterie.cluster.wire.voter_frames import GetTokenBound, Impose, TokenBound
 from coterie.errors import ChangeConflict, NotFormed, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.change.survey import KnownConfiguration, VoterState
@@ -47,7 +47,8 @@ def check_force(standing: KnownConfiguration, kept: Sequence[str]) -> list[Voter
     if dead:
         reasons = "; ".join(f"{voter.name}: {voter.trouble}" for voter in dead)
         raise Unavailable(f"every voter that is kept has to answer: {reasons}")
-    _check_given_up([each for each in standing.voters if each.seat not in seats])
+    kept_disks = {member.identity for member in newest.members if member.seat in seats}
+    _check_given_up([each for each in standing.voters if each.seat not in seats], kept_disks)
     # What they decide while the order is under way could have voters that the operator does not know, and
     # programs would hold locks by those. A quorum has no need of it: it can be without the others
     # by a change, or take the joint step back, and no hold is lost.
@@ -61,7 +62,7 @@ def check_force(standing: KnownConfiguration, kept: Sequence[str]) -> list[Voter
     return [voter for voter in standing.voters if voter.seat in seats]
 
 
-def _check_given_up(voters: Sequence[VoterState]) -> None:
+def _check_given_up(voters: Sequence[VoterState], kept_disks: Collection[str]) -> None:
     """Raise `UsageError` while a node at the address of a voter that is given up may vote.
 
     A spare has given no vote to any program. A node with any other disk may vote by another configuration,
@@ -74,6 +75,19 @@ def _check_given_up(voters: Sequence[VoterState]) -> None:
             f"{', '.join(foreign)} {belong} to another installation of this cluster: look at {them}"
             " addresses and data directories first; nothing is forced while another cluster answers"
         )
+    barred = [each.name for each in voters if each.is_barred]
+    if barred:
+        raise UsageError(
+            f"the secret or the certificate at {', '.join(barred)} is another one than ours: programs that"
+            " have that one may hold the same locks; nothing is forced while a node answers there"
+        )
+    for voter in voters:
+        other = voter.other
+        if other and other.configuration is not None and other.identity not in kept_disks:
+            raise UsageError(
+                f"another node answers at the address of {voter.name}, and votes: {voter.trouble}; nothing is"
+                " forced while it runs there"
+            )
     alive = [
         each.name
         for each in voters

@@ -78,9 +78,11 @@ def check_quorum(standing: KnownConfiguration, intended: ChangePlan | None = Non
     ends_another = intended and (intended.goal.part is None or intended.goal.takes_back)
     if intended and intended.steps and ends_another:
         return
+    how = f"start them, or if they are lost for good, go on with {standing.force}"
+    if standing.misplaced:
+        how = f"look at the addresses, data directories and secrets of {', '.join(standing.misplaced)}"
     raise NoQuorum(
-        f"no quorum of the voters answers, so nothing can be decided: {standing.missing}; start"
-        f" them, or if they are lost for good, go on with {standing.force}"
+        f"no quorum of the voters answers, so nothing can be decided: {standing.missing}; {how}"
     )
 
 

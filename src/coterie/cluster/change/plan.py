@@ -168,8 +168,9 @@ def force(newest: Configuration, kept: Sequence[str], floor: int, leaps: int = 1
     coterie = _counted(part, votes) if _counts(part.settings.coterie) else MAJORITY
     settings = msgspec.structs.replace(part.settings, voters=len(seats), coterie=coterie)
     rule = Rule(newest.number + leaps * FORCED_LEAP, (Part(seats, settings),))
-    # Numbers that lost voters may have decided may have given seats; they are leapt over as well.
-    last_seat = next_seat(newest) - 1 + FORCED_LEAP
+    # Numbers that lost voters may have decided may have given seats; they are leapt over as well. Two
+    # operators that force at the same time must not give one seat to two voters afterwards.
+    last_seat = next_seat(newest) - 1 + leaps * FORCED_LEAP
     floor = max(floor, newest.floor)
     return Configuration(
         rule,

@@ -13,6 +13,7 @@ import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.saved import read_saved
 from coterie.cluster.membership.config import Config, NodeOptions
+from coterie.cluster.membership.discovery import is_served, newest
 from coterie.cluster.membership.membership import Membership
 from coterie.cluster.runtime.durable import replace
 from coterie.cluster.voter.storage import Storage
@@ -68,7 +69,7 @@ async def _membership(place: Location, visit: Visit, storage: Storage) -> Member
             " with --config, or join with an empty directory"
         )
     try:
-        learnt = await visit.learn()
+        learnt = await _learn(place, visit, known)
     except Unavailable as error:
         if known is None:
             raise
@@ -79,13 +80,24 @@ async def _membership(place: Location, visit: Visit, storage: Storage) -> Member
         )
         return known
     _check(learnt)
-    if known is not None and known.configuration.is_foreign(learnt.configuration):
+    replace(path, msgspec.msgpack.encode(learnt))
+    return learnt
+
+
+async def _learn(place: Location, visit: Visit, known: Membership | None) -> Membership:
+    """Ask for the configuration of the cluster that the data directory belongs to, if it is not new."""
+    answers = await visit.ask_around()
+    identity = known.configuration.cluster_identity if known else ""
+    learnt = newest(answers, identity)
+    if known is None or not known.configuration.is_foreign(learnt.configuration):
+        return learnt
+    if is_served(answers):
         raise ConfigError(
             f"{place.data} is the data directory of a spare of another installation of cluster"
             f" {learnt.cluster!r}: join with an empty directory"
         )
-    replace(path, msgspec.msgpack.encode(learnt))
-    return learnt
+    # One node with a disk of another installation may be up before the others.
+    raise Unavailable(f"only nodes of another installation of cluster {learnt.cluster!r} answer")
 
 
 def _remembered(path: Path) -> Membership | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ssl
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,18 +12,22 @@ import msgspec
 from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change.formation import explain_protocol
-from coterie.cluster.membership.discovery import ask_membership
+from coterie.cluster.membership.discovery import KnownMembership, ask_membership, newest
 from coterie.cluster.membership.membership import Member, Membership, check_decided
 from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.frames import PROTOCOL
-from coterie.cluster.wire.handshake import Credentials, OtherInstallationError
+from coterie.cluster.wire.handshake import (
+    Credentials,
+    OtherInstallationError,
+    OtherNodeError,
+    OtherSecretError,
+)
 from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    import ssl
     from contextlib import AbstractAsyncContextManager
 
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
@@ -44,6 +50,8 @@ class VoterState(msgspec.Struct, frozen=True):
     condition: Condition | None  # None: it cannot be asked
     is_meant: bool  # its disk is that of the voter
     is_foreign: bool = False  # it belongs to another installation
+    other: Condition | None = None  # of a node with another name that answers at the address
+    is_barred: bool = False  # a node answers that has another secret or certificate than we have
 
 
 class KnownConfiguration(msgspec.Struct, frozen=True):
@@ -100,6 +108,18 @@ class KnownConfiguration(msgspec.Struct, frozen=True):
         return f"coterie cluster force --keep {left or 'NAME,...'}"
 
     @property
+    def misplaced(self) -> list[str]:
+        """The names of voters at whose addresses others answer, or nodes with the disks of others.
+
+        Nothing is lost then, and nothing may be forced.
+        """
+        return [
+            voter.name
+            for voter in self.voters
+            if voter.is_foreign or voter.is_barred or voter.other or self.owner_of_disk(voter)
+        ]
+
+    @property
     def missing(self) -> str:
         """The voters that do not answer, with the reason for each."""
         away = [voter for voter in self.voters if voter.seat in self.gone]
@@ -135,32 +155,36 @@ async def look(visit: Visit) -> KnownConfiguration:
     membership = await _newest_at(visit, membership)
     while True:
         voters = await _ask_all(membership, visit.security)
-        newest = membership
+        newer = membership
         for voter in voters:
             theirs = voter.condition.configuration if voter.condition else None
-            if theirs is None or newest.configuration.is_foreign(theirs):
+            if theirs is None or newer.configuration.is_foreign(theirs):
                 continue
-            if theirs.number >= newest.configuration.number:
+            if theirs.number >= newer.configuration.number:
                 check_decided(theirs)
-                newest = membership.after(_noted(theirs, newest.configuration))
-        if newest.configuration.number == membership.configuration.number:
-            return KnownConfiguration(newest, visit.security, voters)
-        membership = newest
+                newer = membership.after(_noted(theirs, newer.configuration))
+        if newer.configuration.number == membership.configuration.number:
+            return KnownConfiguration(newer, visit.security, voters)
+        membership = newer
 
 
 async def _newest_at(visit: Visit, known: Membership) -> Membership:
-    """Return the newest configuration that is known at any address of the operator, or this one."""
+    """Return the newest configuration that is known at any address of the operator, or this one.
+
+    If nodes of several installations answer, it may be of another one than the first answer was.
+    """
     asking = (_ask_newest(address, known, visit.security) for address in visit.addresses)
-    answers = [known, *filter(None, await asyncio.gather(*asking))]
-    ours = [each for each in answers if not known.configuration.is_foreign(each.configuration)]
-    return max(ours, key=lambda membership: membership.configuration.number)
+    answers = list(filter(None, await asyncio.gather(*asking)))
+    return newest([*answers, KnownMembership("", "", known)])
 
 
-async def _ask_newest(address: Address, known: Membership, security: Security) -> Membership | None:
+async def _ask_newest(
+    address: Address, known: Membership, security: Security
+) -> KnownMembership | None:
     credentials = Credentials(known.cluster, "", security.secret_bytes())
     try:
         async with consult(address, credentials, security.client_context()) as talk:
-            return await ask_membership(talk)
+            return KnownMembership(talk.node, talk.disk, await ask_membership(talk))
     except FAULTS:
         return None
 
@@ -192,9 +216,22 @@ async def _ask(
         condition = await ask_condition(name, address, credentials, tls)
     except FAULTS as error:
         foreign = isinstance(error, OtherInstallationError)
+        other = None
+        if isinstance(error, OtherNodeError):
+            stranger = msgspec.structs.replace(credentials, configuration="", number=0)
+            with contextlib.suppress(*FAULTS):
+                other = await ask_condition(None, address, stranger, tls)
         reason = explain(error)
         return VoterState(
-            seat, name, str(address), reason, None, is_meant=False, is_foreign=foreign
+            seat,
+            name,
+            str(address),
+            reason,
+            None,
+            is_meant=False,
+            is_foreign=foreign,
+            other=other,
+            is_barred=isinstance(error, OtherSecretError | ssl.SSLError),
         )
     is_meant = identity in ("", condition.identity)
     trouble = "" if is_meant else "its disk is not that of the voter"

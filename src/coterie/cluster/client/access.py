@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from coterie import system
 from coterie.cluster.client.participant import ParticipantHost
-from coterie.cluster.membership.discovery import DISCOVERY_SECONDS_MAX, discover
+from coterie.cluster.membership.discovery import DISCOVERY_SECONDS_MAX, ask_around, discover
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.handshake import Caller, Identity, new_identity
 from coterie.cluster.wire.link import Link
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from coterie.cluster.client.participant import Upcalls
+    from coterie.cluster.membership.discovery import KnownMembership
     from coterie.cluster.membership.membership import Membership
     from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.link import VoterLink
@@ -166,15 +167,24 @@ class Visit:
         """Ask for the configuration, and enter nothing."""
         return await discover(self.addresses, self._cluster, self.security)
 
-    async def _learn_newest(self, voters: Sequence[Address]) -> Membership:
+    async def ask_around(self) -> list[KnownMembership]:
+        """Ask the nodes what they know of their clusters."""
+        return await ask_around(self.addresses, self._cluster, self.security)
+
+    async def _learn_newest(self, known: Membership) -> Membership:
         """Ask once more, where the first answer has led nowhere, and wait for nodes that are far.
 
         A near one that knows an old configuration, a spare for example, would be the first each time.
-        At the addresses of its voters there may be nodes with other disks by now, which know a later one.
+        At the addresses of its voters there may be nodes with other disks by now, which know a later one,
+        or nodes of another installation.
         """
-        addresses = list(dict.fromkeys([*self.addresses, *voters]))
+        voters = [member.address for member in known.members]
         return await discover(
-            addresses, self._cluster, self.security, patience=DISCOVERY_SECONDS_MAX
+            list(dict.fromkeys([*self.addresses, *voters])),
+            self._cluster,
+            self.security,
+            patience=DISCOVERY_SECONDS_MAX,
+            identity=known.configuration.cluster_identity,
         )
 
     def enter(

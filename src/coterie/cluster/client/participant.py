@@ -32,7 +32,7 @@ from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable
 
     import msgspec
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
     from coterie.algorithms.mutex.quorum.leased.participant import Participant
     from coterie.cluster.membership.membership import Membership
-    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.handshake import Identity
     from coterie.cluster.wire.link import VoterLink
     from coterie.cluster.wire.voter_frames import FromVoter
@@ -53,8 +52,8 @@ logger = logging.getLogger("coterie.cluster")
 
 UNEXPLAINED = Abstention(math.inf, "it has not said why")
 
-# Finds out the configuration; takes the addresses of the voters that are known.
-AskAgain: TypeAlias = "Callable[[Sequence[Address]], Awaitable[Membership]]"
+# Finds out the configuration; takes the one that is known.
+AskAgain: TypeAlias = "Callable[[Membership], Awaitable[Membership]]"
 
 
 class VoterLinks(Protocol):
@@ -136,6 +135,7 @@ class ParticipantHost:
         self.membership = membership
         self._ask_again = ask_again
         self._is_watched = False  # whether voters that are known are gone
+        self._has_met_strangers = False  # whether another installation was the last to answer
         self._is_over = False
         self.identity = identity
         self.participant = participant(membership.configuration, home, lease)
@@ -431,9 +431,22 @@ class ParticipantHost:
             if self.reaches_a_quorum():
                 continue
             with contextlib.suppress(CoterieError):
-                found = await ask([member.address for member in self.membership.members])
+                found = await ask(self.membership)
+                self._check_installation(found)
                 voter = self.participant.sessions.voters[0]
                 self.receive(voter, NewConfiguration(found.configuration))
+
+    def _check_installation(self, found: Membership) -> None:
+        """Say once that what answers is another cluster, which this program does not follow."""
+        is_foreign = self.membership.configuration.is_foreign(found.configuration)
+        if is_foreign and not self._has_met_strangers:
+            logger.warning(
+                "another installation of cluster %(cluster)s answers than this program goes by, of which no quorum"
+                " can be reached: if that one is meant, start the program again",
+                {"cluster": self.membership.cluster},
+                extra={"event": "other-installation"},
+            )
+        self._has_met_strangers = is_foreign
 
     def _leave_others(self) -> None:
         """Leave the voters of a configuration that was awaited and has been overtaken."""

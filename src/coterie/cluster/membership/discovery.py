@@ -50,28 +50,41 @@ class KnownMembership(NamedTuple):
         return any(member.name == self.node for member in self.membership.members)
 
 
-def newest(answers: Sequence[KnownMembership]) -> Membership:
+def newest(answers: Sequence[KnownMembership], identity: str = "") -> Membership:
     """Return the newest configuration of those that nodes know; there is at least one answer.
 
     Numbers are compared within one installation. Where nodes of several answer, as after one was set up
-    again and a disk of the first has come back, it is the installation of which a quorum of voters
-    answers with their own disks, or else most of them.
+    again and a disk of the first has come back, it is the one with this identity, or else the one of which
+    a quorum of voters answers with their own disks, or else most of them.
     """
-    by_cluster: dict[str, list[KnownMembership]] = {}
+    groups = _by_installation(answers)
+    if not groups:
+        return _newest_of(answers)
+    ours = groups.get(identity) if identity else None
+    return _newest_of(ours or max(groups.values(), key=_standing))
+
+
+def is_served(answers: Sequence[KnownMembership]) -> bool:
+    """Return whether a quorum of one installation answers with its own disks."""
+    return any(_standing(group)[0] for group in _by_installation(answers).values())
+
+
+def _by_installation(answers: Sequence[KnownMembership]) -> dict[str, list[KnownMembership]]:
+    """Group what nodes know, without files: any installation may have begun with those."""
+    groups: dict[str, list[KnownMembership]] = {}
     for answer in answers:
-        identity = answer.membership.configuration.cluster_identity
-        by_cluster.setdefault(identity, []).append(answer)
-    if len(by_cluster) > 1:
-        by_cluster.pop("", None)  # a file, which any installation may have begun with
+        configuration = answer.membership.configuration
+        if configuration.number > 0:
+            groups.setdefault(configuration.cluster_identity, []).append(answer)
+    return groups
 
-    def standing(group: Sequence[KnownMembership]) -> tuple[bool, int, int]:
-        configuration = _newest_of(group).configuration
-        disks = {answer.disk for answer in group}
-        there = [member.seat for member in configuration.members if member.identity in disks]
-        is_served = configuration.quorums.contains_quorum(there)
-        return is_served, len(there), configuration.number
 
-    return _newest_of(max(by_cluster.values(), key=standing))
+def _standing(group: Sequence[KnownMembership]) -> tuple[bool, int, int]:
+    """Return whether a quorum of an installation answers, how many voters do, and its number."""
+    configuration = _newest_of(group).configuration
+    disks = {answer.disk for answer in group}
+    there = [member.seat for member in configuration.members if member.identity in disks]
+    return configuration.quorums.contains_quorum(there), len(there), configuration.number
 
 
 def _newest_of(answers: Sequence[KnownMembership]) -> Membership:
@@ -83,8 +96,19 @@ async def discover(
     cluster: str,
     security: Security,
     patience: float = OTHERS_SECONDS_MAX,
+    identity: str = "",
 ) -> Membership:
-    """Learn the newest configuration that any of these nodes knows.
+    """Learn the newest configuration that any of these nodes knows, as `newest` chooses it."""
+    return newest(await ask_around(addresses, cluster, security, patience), identity)
+
+
+async def ask_around(
+    addresses: Sequence[Address],
+    cluster: str,
+    security: Security,
+    patience: float = OTHERS_SECONDS_MAX,
+) -> list[KnownMembership]:
+    """Ask these nodes what they know; return at least one answer, or raise `Unavailable`.
 
     The first answer is enough; the nodes that are being asked meanwhile get so many seconds for theirs,
     and more if the first was of a node that does not vote: no process tells a spare of changes.
@@ -112,7 +136,7 @@ async def discover(
             patience = max(patience, VOTERS_SECONDS_MAX)
         if others:
             await asyncio.wait(others, timeout=patience)
-        return newest([task.result() for task in asking if task.done()])
+        return [task.result() for task in asking if task.done()]
     finally:
         for task in asking:
             task.cancel()

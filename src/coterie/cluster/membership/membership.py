@@ -19,6 +19,8 @@ from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, ProtocolError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from coterie.algorithms.mutex.quorum.leased.frames import Attempt
 
 RESERVE_MAX = 1 << 40  # tokens that one write may be good for
@@ -89,6 +91,12 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
         if self.decided is None:
             return ""
         return self.decided.members[self.seats.index(seat)].identity
+
+    def has_quorum(self, names: Collection[str]) -> bool:
+        """Return whether the voters with these names contain a quorum."""
+        places = zip(self.seats, self.members, strict=True)
+        there = [seat for seat, member in places if member.name in names]
+        return self.configuration.quorums.contains_quorum(there)
 
     def credentials(self, secret: bytes, operator: bytes = b"") -> Credentials:
         """Return what both ends of a connection have to agree on.

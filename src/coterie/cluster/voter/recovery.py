@@ -9,21 +9,23 @@ other, nothing but the word of the operator ends the wait.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from coterie.cluster.membership.discovery import ask_membership
+from coterie.cluster.membership.discovery import KnownMembership, ask_membership, is_served
 from coterie.cluster.membership.membership import check_bound
 from coterie.cluster.wire.connection import FAULTS
-from coterie.cluster.wire.handshake import OtherInstallationError
+from coterie.cluster.wire.handshake import Credentials, OtherInstallationError
 from coterie.cluster.wire.query import consult
 from coterie.cluster.wire.voter_frames import GetTokenBound, TokenBound
 from coterie.errors import ConfigError, CoterieError
 
 if TYPE_CHECKING:
     from coterie.cluster.membership.config import Config
-    from coterie.cluster.membership.membership import Member
+    from coterie.cluster.membership.membership import Member, Membership
     from coterie.cluster.voter.host import VoterHost
+    from coterie.cluster.wire.security import Security
 
 RETRY_SECONDS = 0.2
 FIRST_PAUSE_SECONDS = 0.5
@@ -107,35 +109,40 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
 
 
 async def catch_up(config: Config, voting: VoterHost) -> None:
-    """Ask the other voters for a newer configuration: once, and by number 0 again and again.
+    """Ask the other voters for a newer configuration, until a quorum of our cluster has answered.
 
     A node that was removed, or whose change was taken back, while it was away would hear of it from
-    no program any more, and go on showing what is over. By number 0 it may have lost the disk that
-    accepted number 1, and have heard from the others before they knew that this was decided: programs
-    and changers call the disk that number 1 names, and no other, so none of them tells this node.
+    no program any more, and go on showing what is over. Raises `ConfigError` if a quorum of another
+    installation answers in place of ours.
+
+    By number 0 it may have lost the disk that accepted number 1, and have heard from the others before
+    they knew that this was decided: programs and changers call the disk that number 1 names, and no
+    other, so none of them tells this node.
     What it learns makes no other disk a voter: number 1 is for those that it names alone (19.5).
     """
-    if voting.voter.number > 0:
-        _check_installation(voting, await _ask_others(config, voting))
     pause = FIRST_PAUSE_SECONDS
+    while voting.voter.number > 0:
+        friends, strangers = await _ask_others(config, voting)
+        _check_installation(voting, strangers)
+        if voting.membership.has_quorum([voting.node, *friends]):
+            return
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, PAUSE_SECONDS_MAX)
     while voting.voter.number == 0:
         await asyncio.sleep(pause)
         pause = min(2 * pause, PAUSE_SECONDS_MAX)
         await _ask_others(config, voting)
 
 
-def _check_installation(voting: VoterHost, strangers: list[str]) -> None:
-    """Raise `ConfigError` if the nodes at the addresses of our voters are of another installation.
+def _check_installation(voting: VoterHost, strangers: dict[str, KnownMembership]) -> None:
+    """Raise `ConfigError` if our data directory is of another installation than the nodes around us.
 
-    While a quorum of ours may still be there, the strangers may be wrong, and not we.
+    That is so if a quorum of theirs answers, with its own disks, and takes so many of our addresses that no
+    quorum of ours can be left. Otherwise the strangers may be wrong, and not we.
     """
     membership = voting.membership
-    ours = [
-        seat
-        for seat, member in zip(membership.seats, membership.members, strict=True)
-        if member.name not in strangers
-    ]
-    if strangers and not membership.configuration.quorums.contains_quorum(ours):
+    names = [member.name for member in membership.members if member.name not in strangers]
+    if is_served(list(strangers.values())) and not membership.has_quorum(names):
         raise ConfigError(
             f"node {voting.node!r} has the data directory of another installation of cluster"
             f" {membership.cluster!r} than {', '.join(strangers)}: start it with the data directory"
@@ -144,29 +151,43 @@ def _check_installation(voting: VoterHost, strangers: list[str]) -> None:
         )
 
 
-async def _ask_others(config: Config, voting: VoterHost) -> list[str]:
-    """Ask once; return the names of the nodes that belong to another installation."""
-    strangers = []
+async def _ask_others(
+    config: Config, voting: VoterHost
+) -> tuple[list[str], dict[str, KnownMembership]]:
+    """Ask once; return the names of our nodes, and what those of another installation know."""
+    friends: list[str] = []
+    strangers: dict[str, KnownMembership] = {}
     membership, security = voting.membership, config.security
     credentials = membership.credentials(security.secret_bytes())
+    tls = security.client_context()
     for member in membership.members:
         if member.name == voting.node:
             continue
         try:
-            async with consult(member.address, credentials, security.client_context()) as talk:
+            async with consult(member.address, credentials, tls) as talk:
                 if talk.number > voting.membership.configuration.number:
                     voting.learn((await ask_membership(talk)).configuration)
+                friends.append(talk.node)
         except OtherInstallationError as error:
-            strangers.append(member.name)
             logger.warning(
                 "node %(node)s does not follow %(peer)s: %(reason)s",
                 {"node": voting.node, "peer": member.name, "reason": error},
                 extra={"event": "other-installation"},
             )
+            with contextlib.suppress(*TROUBLES):
+                strangers[member.name] = await _ask_stranger(member, membership, security)
         except TROUBLES as error:
             logger.debug(
                 "node %(node)s cannot ask %(peer)s: %(reason)s",
                 {"node": voting.node, "peer": member.name, "reason": error},
                 extra={"event": "node-unasked"},
             )
-    return strangers
+    return friends, strangers
+
+
+async def _ask_stranger(
+    member: Member, membership: Membership, security: Security
+) -> KnownMembership:
+    unknown = Credentials(membership.cluster, "", security.secret_bytes())
+    async with consult(member.address, unknown, security.client_context()) as talk:
+        return KnownMembership(talk.node, talk.disk, await ask_membership(talk))

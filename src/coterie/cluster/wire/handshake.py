@@ -140,6 +140,10 @@ class OtherDiskError(ProtocolError):
         )
 
 
+class OtherNodeError(ProtocolError):
+    """A node of our cluster answers, and is not the one that was called, or goes by other rules."""
+
+
 class OtherInstallationError(ProtocolError):
     """A node belongs to another cluster, which has the same name as ours."""
 
@@ -197,8 +201,8 @@ class Caller:
     async def greet(self, connection: Connection) -> Welcome:
         """Say hello and check the answer; raise `ProtocolError` if either end refuses the other.
 
-        It is `OtherInstallationError` if the node is of another cluster, and `OtherDiskError` if all
-        is well but the disk.
+        It is `OtherInstallationError` if the node is of another cluster, `OtherNodeError` if it is not the
+        one that was called, and `OtherDiskError` if all is well but the disk.
         """
         answer: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         connection.use(
@@ -232,7 +236,7 @@ class Caller:
             return
         reason = self._objection(welcome)
         if reason:
-            _fail(answer, reason)
+            answer.set_exception(OtherNodeError(reason))
             return
         if self._disk and welcome.disk != self._disk:
             # Before our proof, so that the node does not serve us for nothing.
@@ -387,8 +391,11 @@ def _objection_to_cluster(hello: Hello, mine: Credentials) -> str | None:
     if hello.cluster not in ("", mine.cluster):
         wanted = legible(hello.cluster)
         return f"the caller wants cluster {wanted!r}, and this is cluster {mine.cluster!r}"
-    # A caller that only asks judges the answer itself, and can say which installation it has found.
-    if hello.role != "admin" and mine.is_foreign(hello.cluster_identity):
+    if hello.role == "admin" and hello.number > 0:
+        # A caller that only asks judges the answer itself, and can say what it has found: another
+        # installation, whatever its number is, or another configuration of the same number.
+        return None
+    if mine.is_foreign(hello.cluster_identity):
         return f"the caller belongs to another installation of cluster {mine.cluster!r}"
     unknown = hello.role in ("admin", "operator") and hello.configuration == ""
     return None if unknown else mine.objection(hello.configuration, hello.number)

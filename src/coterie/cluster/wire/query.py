@@ -104,9 +104,12 @@ async def consult(
 
 
 async def ask_condition(
-    name: str, address: Address, credentials: Credentials, tls: ssl.SSLContext | None
+    name: str | None, address: Address, credentials: Credentials, tls: ssl.SSLContext | None
 ) -> Condition:
-    """Ask a voting node, or a spare, where it stands; raises `OSError` or `ProtocolError`."""
+    """Ask a voting node, or a spare, where it stands; raises `OSError` or `ProtocolError`.
+
+    `name` is the name that it has to have; None: any.
+    """
     async with consult(address, credentials, tls, name) as consultation:
         if consultation.protocol < QUERY_PROTOCOL:
             raise ProtocolError(

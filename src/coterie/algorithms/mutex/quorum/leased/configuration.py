@@ -31,7 +31,7 @@ FORCED_LEAP = 1 << 16  # of a number that was not decided, over all that may hav
 
 Text: TypeAlias = Annotated[str, Meta(max_length=512)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-SeatNumber: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 31)]
+SeatNumber: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 48)]  # each force leaps far
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
@@ -178,10 +178,14 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
         """Return whether another configuration belongs to another installation than this one.
 
         Numbers of two installations have nothing to do with each other, so the higher one is not newer.
-        Number 0 is the file, which tells nothing of installations and decides nothing.
+        Number 0 is the file, which tells nothing of installations and decides nothing. A cluster that was
+        formed without an identity gets one with its next number, and is known by its disks until then.
         """
-        if not self.cluster_identity or other.number == 0:
+        if self.number == 0 or other.number == 0:
             return False
+        if not self.cluster_identity:
+            disks = {member.identity for member in self.members}
+            return bool(disks) and disks.isdisjoint(member.identity for member in other.members)
         return other.cluster_identity != self.cluster_identity
 
     def noted(self, other: Configuration) -> Configuration:
