@@ -238,3 +238,47 @@ def test_a_node_that_ends_before_it_has_heard_the_others_asks_again(
             await node.stop()
 
     run(monkeypatch, main)
+
+
+async def locked_and_killed(config: Config, folder: Path) -> None:
+    """Take a lock by number 0, and let all nodes end as a crash ends them."""
+    nodes = [Node(config, name, new_cluster=True) for name in "abc"]
+    for node in nodes:
+        await node.start()
+    try:
+        async with coterie.connect(url_of(config)) as c, c.lock("x"):
+            assert {node.voting.voter.number for node in nodes} == {0}
+    finally:
+        for node in nodes:
+            await node.stop()
+    for name in "abc":
+        (folder / "data" / name / "memory").unlink()
+
+
+@pytest.mark.parametrize("lost", ["", "a"])
+def test_a_shorter_lease_in_the_file_does_not_shorten_the_abstention_after_a_longer_one(
+    lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Holds by the longer one may last; a node that has lost its disk hears of it from the others."""
+    changes = {"data": "data", "nodes": document(3)["nodes"]}
+    longer = convert(document(3, lease=20 * LEASE, **changes), tmp_path)
+    shorter = convert(document(3, lease=LEASE, **changes), tmp_path)
+
+    async def main() -> None:
+        await locked_and_killed(longer, tmp_path)
+        if lost:
+            shutil.rmtree(tmp_path / "data" / lost)
+        nodes = [Node(shorter, name) for name in "abc"]
+        for node in nodes:
+            await node.start()
+        try:
+            await until(lambda: not any(node.voting.recovers for node in nodes), "recovery")
+            await passing(3 * shorter.membership.settings.expiry)
+            assert all(node.voting.voter.abstains() for node in nodes)
+            await passing(longer.membership.settings.expiry)
+            await until(lambda: not any(node.voting.voter.abstains() for node in nodes), "votes")
+        finally:
+            for node in nodes:
+                await node.stop()
+
+    run(monkeypatch, main)

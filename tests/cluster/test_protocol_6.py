@@ -166,12 +166,13 @@ def test_a_bound_of_version_6_is_read_and_the_voter_abstains_once(tmp_path: Path
     assert voter.abstains_until == 5.0 + CONFIGURATION.settings.expiry
 
 
+@pytest.mark.parametrize("abstention", [0.0, 22.4])
 def test_a_bound_that_we_have_saved_before_there_was_a_number_is_read_there(
-    tmp_path: Path,
+    tmp_path: Path, abstention: float
 ) -> None:
     storage = Storage(tmp_path)
     storage.open()
-    storage.save(Saved(910185574791734).encode())
+    storage.save(Saved(910185574791734, abstention=abstention).encode())
     storage.close()
     assert (tmp_path / "bound").read_bytes() == protocol_6.BOUND
 

@@ -12,7 +12,7 @@ import pytest
 
 from coterie import system
 from coterie.algorithms.mutex.quorum.leased.configuration import founding
-from coterie.algorithms.mutex.quorum.leased.saved import Saved
+from coterie.algorithms.mutex.quorum.leased.saved import Saved, read_saved
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.runtime.incarnation import count_start
@@ -58,6 +58,37 @@ def test_the_bound_is_synced_before_it_takes_the_name(
     monkeypatch.setattr(os, "fsync", sync)
     storage.save(b"18")
     assert at_sync == [b"17", b"18"], "the file, then the directory"
+
+
+def test_the_time_to_abstain_is_read_back_with_the_bound(storage: Storage) -> None:
+    for saved in (Saved(17), Saved(17, abstention=22.5), Saved(18, abstention=3.5)):
+        storage.save(saved.encode())
+        assert read_saved(storage.load()[0]) == saved
+
+
+def test_a_longer_time_to_abstain_is_on_disk_before_the_bound_of_the_votes_that_need_it(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.save(Saved(17, abstention=3.5).encode())
+    at_sync: list[Saved] = []
+
+    def sync(_: int) -> None:
+        at_sync.append(read_saved(storage.load()[0]))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    longer = Saved(17, abstention=22.5)
+    storage.save(Saved(18, abstention=22.5).encode())
+    assert at_sync == [Saved(17, abstention=3.5), longer, longer, Saved(18, abstention=22.5)]
+
+
+def test_a_time_to_abstain_that_is_damaged_is_not_guessed_at(
+    storage: Storage, tmp_path: Path
+) -> None:
+    storage.save(Saved(17, abstention=22.5).encode())
+    path = tmp_path / "node" / "abstention"
+    path.write_bytes(path.read_bytes()[1:])
+    with pytest.raises(ConfigError, match="abstention is damaged"):
+        storage.load()
 
 
 FULL_OF_FILES = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,7 @@ class VoterHost:
         self._shown = membership  # the newest that it knows, though it may have no part in it
         self._considered: Configuration | None = None  # that of the voter, as `_shown` knows it
         self.started = system.now()
+        self._outlasts = -math.inf  # until when nodes abstain that were asked during recovery
         self.awaited: list[str] = []  # nodes that have to say first which numbers were used
         self.programs = Programs(node)
         self.received: Counter[str] = Counter()  # frames, by kind
@@ -217,11 +219,22 @@ class VoterHost:
         """Note which nodes have to say first which numbers may have been used."""
         self.awaited = nodes
 
+    def outlast(self, seconds: float) -> None:
+        """Abstain for as long as another node still does: our disk may have known of its reason.
+
+        The file may have had a longer lease before. A hold by that one ends with its last vote, and
+        one of its votes is from a node that was asked.
+        """
+        if math.isfinite(seconds):  # else that node has lost its disk, and knows no more than we do
+            self.voter.abstention = max(self.voter.abstention, seconds)
+            self._outlasts = max(self._outlasts, system.now() + seconds)
+
     def end_recovery(self) -> None:
         """Vote as soon as the abstention of every restart is over."""
         self._hosted.recovers = False
         self.awaited = []
-        self.voter.abstains_until = self.started + self.voter.abstention
+        own = self.started + self.voter.abstention
+        self.voter.abstains_until = max(own, self._outlasts)
         self.host.step(self._hosted.ring, VOTER)
 
     def clock(self) -> int:

@@ -3,7 +3,9 @@
 `bound` says that no token above it was ever handed out, and once the configuration has a number also
 what was decided, promised and accepted. It is durable before what rests on it leaves: a new file is
 written and synced, takes the name, and the directory is synced. A checksum tells a file that lost its
-end from one that was written so: half a number would be a smaller one. `identity` is drawn when the
+end from one that was written so: half a number would be a smaller one. `abstention` says for how long
+to give no votes after a start, until `bound` says it as well: an earlier version reads a bound alone, and
+a lease in the file of the cluster may have become shorter since votes were given. `identity` is drawn when the
 directory is made: a node that comes back without it is another voter. Once anything but a bound was
 saved, the two belong together. `memory` is written by an orderly end and taken away before the next
 start serves, so it is never used twice; it counts only in the run of the machine and the time
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie import system
+from coterie.algorithms.mutex.quorum.leased.saved import is_unnumbered
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.runtime.descriptors import Reserve
 from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
@@ -54,6 +57,7 @@ class Storage:
         """Remember the directory; `open` takes it."""
         self._folder = folder
         self._bound = folder / "bound"
+        self._abstention = folder / "abstention"
         self._memory = folder / "memory"
         self._identity = folder / "identity"
         self.identity = ""  # of this directory, when it is open
@@ -108,25 +112,42 @@ class Storage:
 
     def load(self) -> tuple[bytes, Sequence[bytes]]:
         """Return what was saved, empty if there is nothing; nothing is ever appended to it."""
+        value = self._read(self._bound, "is damaged, so tokens that only grow cannot be promised")
+        if is_unnumbered(value):
+            value = b" ".join((value, self._read_abstention())).rstrip()
+        return value, ()
+
+    def _read_abstention(self) -> bytes:
+        problem = "is damaged, so it is unknown for how long votes of an earlier start count"
+        return self._read(self._abstention, problem)
+
+    def _read(self, path: Path, problem: str) -> bytes:
+        """Return what a file says, empty if it is not there; raise `ConfigError` with the problem."""
         try:
-            content = self._bound.read_bytes()
+            content = path.read_bytes()
         except FileNotFoundError:
-            return b"", ()
+            return b""
         value, _, checksum = content.rpartition(b" ")
         if not value or checksum != _checksum(value):
             raise ConfigError(
-                f"{self._bound} is damaged, so tokens that only grow cannot be promised; move the"
-                f" directory {self._folder} away, and the node starts as with a new disk"
+                f"{path} {problem}; move the directory {self._folder} away, and the node starts as"
+                " with a new disk"
             )
-        return value, ()
+        return value
 
     def save(self, value: bytes) -> None:
         """Make a value durable."""
         with self._reserve.lent():
+            if is_unnumbered(value):
+                value, _, abstention = value.partition(b" ")
+                # Before the bound, as a vote may leave with that one. If it becomes shorter, no vote of
+                # before counts any more (19.9), and the order does not matter.
+                if abstention and abstention != self._read_abstention():
+                    replace(self._abstention, abstention + b" " + _checksum(abstention))
             replace(self._bound, value + b" " + _checksum(value))
             # In this order: a mark without a bound would keep a node from starting that has crashed
             # in between, though nothing rests yet on what it wanted to save.
-            if not self._is_decided and not value.isdigit():
+            if not self._is_decided and not is_unnumbered(value):
                 self._mark(DECIDED)
                 self._is_decided = True
 
