@@ -224,6 +224,24 @@ def test_a_lone_node_with_a_new_disk_waits_for_the_word_of_its_operator(
     run(monkeypatch, main)
 
 
+def test_the_word_of_an_operator_outlives_a_start_that_was_killed_before_it_gave_a_vote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = convert(document(1, lease=LEASE, data="data"), tmp_path)
+
+    async def main() -> None:
+        for new in (True, False):
+            node = Node(config, "a", new_cluster=new)
+            await node.start()
+            assert not node.voting.recovers
+            assert not node.voting.voter.abstains()
+            assert node.voting.voter.number == 0
+            await node.stop()
+            (tmp_path / "data" / "a" / "memory").unlink()
+
+    run(monkeypatch, main)
+
+
 def test_a_node_that_ends_before_it_has_heard_the_others_asks_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.membership import Membership, check_learnt
-from coterie.cluster.voter.storage import Memory, Storage
+from coterie.cluster.voter.storage import MEMORY_VERSION, Memory, Storage
 from coterie.cluster.wire import frames as wire
 from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.voter_frames import FromVoter, ToVoter, decode_from_voter, decode_to_voter
@@ -193,5 +193,5 @@ def test_neither_version_takes_the_memory_of_the_other_for_its_own() -> None:
     assert protocol_6.read_memory(protocol_6.MEMORY) is not None
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(protocol_6.MEMORY, type=Memory)
-    ours = Memory("boot", protocol_6.DIGEST, Voter(CONFIGURATION), {}, 1.0)
+    ours = Memory(MEMORY_VERSION, "boot", protocol_6.DIGEST, Voter(CONFIGURATION), {}, 1.0)
     assert protocol_6.read_memory(encode(ours)) is None

@@ -103,6 +103,7 @@ class VoterHost:
         self._runs = False
         self._time = clock.RunningClock()
         self._storage = storage
+        self._new_cluster = new_cluster
         self._hosted = HostedVoter(
             Voter(None if membership.decided else membership.configuration),
             self._after_ring,
@@ -173,6 +174,7 @@ class VoterHost:
         if self._storage is not None:
             self.voter.identity = self._storage.identity
             self.voter.is_old = self._storage.is_old
+            self._take_vouch(self._storage)
         self.host.start(clock.number())
         self._runs = True
         if self._hosted.resumed:
@@ -188,6 +190,13 @@ class VoterHost:
                 {"node": self.node, "seconds": seconds},
                 extra={"event": "node-abstains"},
             )
+
+    def _take_vouch(self, storage: Storage) -> None:
+        """Note the word of the operator, or go by that of an earlier start which gave no vote."""
+        if self._new_cluster:
+            storage.vouch()
+        if storage.is_vouched:
+            self._hosted.vouch()
 
     def _recall(self) -> Memory | None:
         """Take what an orderly end has left, if it is of the configuration that is on disk."""

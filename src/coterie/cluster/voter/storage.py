@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 OLD = "old"  # after the identity of a directory that was written before there were identities
 DECIDED = "decided"  # the same, if what was saved says more than a bound
+VOUCHED = (
+    "vouched"  # the same, if an operator has vouched that nothing was lost with an earlier disk
+)
+MEMORY_VERSION = 1  # of the form and the meaning of a `Memory`; another one is not read
 
 
 def _checksum(value: bytes) -> bytes:
@@ -43,6 +47,7 @@ def _checksum(value: bytes) -> bytes:
 class Memory(msgspec.Struct, frozen=True, array_like=True):
     """All that a voter knew when it ended in good order."""
 
+    version: int
     boot: str
     configuration: str
     voter: Voter
@@ -62,13 +67,19 @@ class Storage:
         self._identity = folder / "identity"
         self.identity = ""  # of this directory, when it is open
         self.is_old = False  # it was written before directories had identities
+        self.is_vouched = (
+            False  # no voter of this name has given a vote, nor has this directory since
+        )
         self._is_decided = False  # it has a part in a decision, so its identity must not outlive it
         self._lock = FolderLock(folder, "node")
         self._reserve = Reserve()  # so that connections cannot keep a bound from being saved
 
     def open(self) -> None:
         """Make the directory, and make sure that no other process runs this node."""
-        was_used = (self._folder / "lock").exists()
+        try:
+            was_used = self._begin()
+        except OSError as error:
+            raise Unavailable(f"the data directory {self._folder}: {error.strerror}") from None
         self._lock.take()
         try:
             self._reserve.fill()
@@ -83,17 +94,32 @@ class Storage:
             self.close()
             raise
 
+    def _begin(self) -> bool:
+        """Make the directory; return whether an earlier version may have used it, without identities.
+
+        The file for the identity is there before the lock, though empty. So a start that was killed in
+        between is not taken for one of an earlier version.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not (self._folder / "lock").exists():
+            self._identity.touch()
+            sync_folder(self._folder)
+        return not self._identity.exists() or self._bound.exists()
+
     def _read_identity(self, *, was_used: bool) -> None:
         """Take the identity of the directory, or draw one if it has none yet."""
         try:
-            identity, _, mark = self._identity.read_text(encoding="ascii").strip().partition(" ")
+            identity, *marks = self._identity.read_text(encoding="ascii").split() or [""]
         except (FileNotFoundError, UnicodeDecodeError):
-            identity, mark = "", ""
-        self.identity, self.is_old, self._is_decided = identity, mark == OLD, mark == DECIDED
+            identity, marks = "", []
+        self.identity, self._is_decided = identity, DECIDED in marks
+        self.is_old, self.is_vouched = OLD in marks, VOUCHED in marks
         if not identity:
             self.is_old = was_used
             self.identity = system.secret(16).hex()
-            self._mark(OLD if was_used else "")
+            self._write_identity()
+        if self.is_vouched and self._bound.exists():
+            self._end_vouch()
         if self._is_decided and not self._bound.exists():
             # It would vote as the voter that it was, without what that one has promised and given.
             raise ConfigError(
@@ -102,8 +128,25 @@ class Storage:
                 " again"
             )
 
-    def _mark(self, mark: str) -> None:
-        replace(self._identity, f"{self.identity} {mark}".strip().encode() + b"\n")
+    def _write_identity(self) -> None:
+        marks = {DECIDED: self._is_decided, OLD: self.is_old, VOUCHED: self.is_vouched}
+        words = [self.identity, *(mark for mark, is_set in marks.items() if is_set)]
+        replace(self._identity, " ".join(words).encode() + b"\n")
+
+    def vouch(self) -> None:
+        """Note for later starts that nothing was lost, and no vote given, before the first bound."""
+        if self.is_vouched or self._bound.exists():
+            return
+        self.is_vouched = True
+        try:
+            self._write_identity()
+        except OSError as error:
+            raise Unavailable(f"the data directory {self._folder}: {error.strerror}") from None
+
+    def _end_vouch(self) -> None:
+        """Forget it once there is a bound: if that is lost later, votes may have been given."""
+        self.is_vouched = False
+        self._write_identity()
 
     def close(self) -> None:
         """Let another process have the directory."""
@@ -146,15 +189,20 @@ class Storage:
                     replace(self._abstention, abstention + b" " + _checksum(abstention))
             replace(self._bound, value + b" " + _checksum(value))
             # In this order: a mark without a bound would keep a node from starting that has crashed
-            # in between, though nothing rests yet on what it wanted to save.
+            # in between, though nothing rests yet on what it wanted to save. A vouch that ended before
+            # there is a bound would leave a lone node abstaining for ever.
+            if self.is_vouched:
+                self._end_vouch()
             if not self._is_decided and not is_unnumbered(value):
-                self._mark(DECIDED)
-                self._is_decided = True
+                self._is_decided, self.is_old = True, False
+                self._write_identity()
 
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""
         with self._reserve.lent():
-            memory = Memory(system.boot(), configuration, voter, labels, system.now())
+            memory = Memory(
+                MEMORY_VERSION, system.boot(), configuration, voter, labels, system.now()
+            )
             if memory.boot:
                 replace(self._memory, msgspec.msgpack.encode(memory))
 
@@ -169,7 +217,8 @@ class Storage:
         with contextlib.suppress(msgspec.MsgspecError):
             memory = msgspec.msgpack.decode(content, type=Memory)
             is_comparable = memory.boot == system.boot() and memory.written_at <= system.now()
-            if is_comparable and memory.configuration == configuration:
+            is_ours = memory.version == MEMORY_VERSION and memory.configuration == configuration
+            if is_comparable and is_ours:
                 return memory
         return None
 
