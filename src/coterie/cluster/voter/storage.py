@@ -190,7 +190,7 @@ class Storage:
             replace(self._bound, value + b" " + _checksum(value))
             # In this order: a mark without a bound would keep a node from starting that has crashed
             # in between, though nothing rests yet on what it wanted to save. A vouch that ended before
-            # there is a bound would leave a lone node abstaining for ever.
+            # there is a bound would leave a lone node without votes until an operator comes.
             if self.is_vouched:
                 self._end_vouch()
             if not self._is_decided and not is_unnumbered(value):
