@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 import time
 from contextvars import ContextVar
@@ -14,12 +15,14 @@ import pytest
 import coterie
 from coterie import system
 from coterie.cluster.admin.status import NO_QUORUM, ClusterState, inspect
+from coterie.cluster.membership.abstention import no_votes
 from coterie.cluster.membership.config import convert
 from coterie.cluster.node import Node
 from coterie.cluster.runtime import clock
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.metrics import node_metrics
 from coterie.cluster.voter.report import abstention
+from coterie.cluster.wire.voter_frames import Abstention
 from tests.cluster.local_cluster import document, running, started_again, until, url_of
 from tests.cluster.virtual_time import passing, run
 
@@ -300,3 +303,11 @@ def test_a_shorter_lease_in_the_file_does_not_shorten_the_abstention_after_a_lon
                 await node.stop()
 
     run(monkeypatch, main)
+
+
+def test_nobody_is_told_to_make_a_new_cluster_of_one_that_is_formed() -> None:
+    empty = {"a": Abstention(math.inf, "its data directory is empty")}
+    assert "--new-cluster" in no_votes(empty, [], formed=False)
+    told = no_votes(empty, ["b: connection refused"], formed=True)
+    assert "--new-cluster" not in told
+    assert told.endswith("start the nodes that are missing, and each with its own data directory")
