@@ -15,7 +15,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from coterie.cli.lab.simulate.campaign import outage_chart
+from coterie.cli.lab.campaign import outage_chart
 from coterie.lab.simulate import Report, campaign
 from tests.algorithms.mutex.fault_tolerant_trials import Trials
 

@@ -56,8 +56,8 @@ ROOMS = {
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
     "lab.simulate": "catalogue errors lab.scenario process trace",
     "lab.stack": "catalogue cluster cluster.change cluster.classic cluster.membership"
-    " cluster.store cluster.wire errors lab.serializability locks process system"
-    " trace transactions",
+    " cluster.store cluster.wire errors lab.serializability lab.trials locks process"
+    " system trace transactions transactions.store",
     "lab.trials": "clocks errors lab.simulate process transactions transactions.schemes"
     " transactions.site",
     "lab.web": "algorithms.deadlock catalogue dashboard diagram errors lab.play lab.scenario trace",

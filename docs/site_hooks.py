@@ -37,6 +37,7 @@ PUBLIC = (
     "coterie.lab.simulate",
     "coterie.lab.explore",
     "coterie.lab.scenario",
+    "coterie.lab.charts",
     "coterie.coteries",
     "coterie.clocks",
     "coterie.clocks.synchronisation",

@@ -67,10 +67,12 @@ ONLY_SUBCLASSES = {
 
 # Rule 4: words that end like a gerund and are the literature's, or a variant's that users type.
 NOT_GERUNDS = {
+    "meeting",  # a noun: the value of which nodes have met
     "diffusing",
     "hashing",
     "overtaking",
     "regenerating",
+    "rendezvous_hashing",
     "ring",
     "rotating",
     "timestamp_ordering",

@@ -26,12 +26,15 @@ from coterie.testing.nodes import (
     NodeProcess,
     local_document,
     running,
-    url_of,
     write_document,
 )
+from coterie.testing.nodes import url_of as plain_url_of
+from tests.cluster.certificates import ENCRYPTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from coterie.cluster.membership.config import Config
 
 __all__ = [
     "COTERIE",
@@ -57,7 +60,18 @@ POLL_SECONDS = 0.05  # between two looks at processes
 
 
 def document(size: int = 3, **changes: Any) -> dict[str, Any]:
-    return {**local_document(NAMES[:size], cluster="test", lease=LEASE), **changes}
+    made = local_document(NAMES[:size], cluster="test", lease=LEASE)
+    return {**made, **ENCRYPTION, **changes}
+
+
+def url_of(config: Config, *parameters: str) -> str:
+    """Return the URL of a cluster, with these parameters and the certificates that programs need."""
+    url = plain_url_of(config)
+    security = config.security
+    if security.ca:
+        parts = ("ca", "certificate", "key")
+        parameters += tuple(f"{part}={getattr(security, part)}" for part in parts)
+    return f"{url}?{'&'.join(parameters)}" if parameters else url
 
 
 async def started_again(nodes: list[Node], place: int) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from coterie.cluster.membership.config import Config
 
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
+
 CLASSICS = [
     name
     for name, entry in algorithms().items()

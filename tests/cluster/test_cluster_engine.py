@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from coterie.cluster.client.engine import ClusterGroup
     from coterie.cluster.client.participant import ParticipantHost
 
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
+
 
 class World:
     """A running cluster and some programs connected to it."""

@@ -58,6 +58,40 @@ def framed(*contents: bytes) -> bytes:
     return b"".join(struct.pack(">I", len(content)) + content for content in contents)
 
 
+def test_frames_that_come_before_there_is_a_user_are_kept_for_it() -> None:
+    """With TLS, the first frame comes with the end of the handshake, before anybody asks for it."""
+    taken: list[bytes] = []
+
+    async def main() -> None:
+        connection = Connection()
+        connection.connection_made(Wire())
+        connection.data_received(framed(b"one") + framed(b"two")[:5])
+        connection.use(lambda frame: taken.append(bytes(frame)))
+        connection.data_received(framed(b"two")[5:] + framed(b"three"))
+        assert not taken, "its user has not finished what it does"
+        await asyncio.sleep(0)
+        connection.data_received(framed(b"four"))
+
+    asyncio.run(main())
+    assert taken == [b"one", b"two", b"three", b"four"]
+
+
+def test_a_peer_that_sends_much_before_there_is_a_user_is_cut_off() -> None:
+    reasons: list[str] = []
+
+    async def main() -> None:
+        wire = Wire()
+        connection = Connection(complain=lambda _, reason: reasons.append(reason))
+        connection.connection_made(wire)
+        connection.data_received(bytes(HANDSHAKE_BYTES_MAX + 4))
+        assert not connection.closed
+        connection.data_received(b"0")
+        assert wire.ended == "closed"
+
+    asyncio.run(main())
+    assert reasons == ["more than 16388 bytes before it was asked for any"]
+
+
 class End(NamedTuple):
     """One end of a connection, and what it was given."""
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.leases.frames import AskOwner, OwnerReport
 
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
+
 QUESTIONS = ("FindOwners", "Owners", "AskOwner", "OwnerReport")
 
 
@@ -114,12 +116,12 @@ class World:
 
 @contextlib.asynccontextmanager
 async def world(
-    programs: int, parameters: str = "", size: int = 3, **changes: Any
+    programs: int, parameters: tuple[str, ...] = (), size: int = 3, **changes: Any
 ) -> AsyncIterator[World]:
     config = convert(document(size, **({"lease": 5.0} | changes)))
     async with contextlib.AsyncExitStack() as stack:
         nodes = await stack.enter_async_context(running(config))
-        url = url_of(config) + parameters
+        url = url_of(config, *parameters)
         opened = [
             Program(await stack.enter_async_context(locks.connect(url))) for _ in range(programs)
         ]
@@ -127,7 +129,10 @@ async def world(
 
 
 def in_world(
-    test: Callable[[World], Awaitable[None]], programs: int, parameters: str = "", **changes: Any
+    test: Callable[[World], Awaitable[None]],
+    programs: int,
+    parameters: tuple[str, ...] = (),
+    **changes: Any,
 ) -> None:
     async def main() -> None:
         async with asyncio.timeout(20), world(programs, parameters, **changes) as made:
@@ -321,7 +326,7 @@ def test_switched_off_they_wait_until_their_patience_ends() -> None:
         assert not any(outcome.startswith("gave way") for outcome in outcomes)
         assert ann.questions() == bob.questions() == 0
 
-    in_world(test, programs=2, parameters="?deadlock-detection=off")
+    in_world(test, programs=2, parameters=("deadlock-detection=off",))
 
 
 def test_the_file_and_the_url_say_whether_a_program_detects(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_the_graph_of_a_cluster_shows_who_is_ahead_of_one_who_wants_to_share() -
             program.task.cancel()
         await asyncio.gather(*(p.task for p in made.programs), return_exceptions=True)
 
-    in_world(test, 3, "?deadlock-detection=off")
+    in_world(test, 3, ("deadlock-detection=off",))
 
 
 # What voters say, and what is made of it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -243,6 +244,7 @@ class Nodes:
             lines += [f"[nodes.{node}]", f'address = "{settings["address"]}"']
         self._file.write_text("\n".join(lines))
         self._running: dict[str, subprocess.Popen[str]] = {}
+        self._hung: set[str] = set()  # these may have followed one leader all the time
 
     def start(self, *names: str) -> None:
         script = str(Path(__file__).with_name("election_program.py"))
@@ -256,9 +258,18 @@ class Nodes:
         process.kill()
         process.communicate()
 
+    def hang(self, name: str) -> None:
+        self._running[name].send_signal(signal.SIGSTOP)
+        self._hung.add(name)
+
+    def wake(self, name: str) -> None:
+        self._running[name].send_signal(signal.SIGCONT)
+
     def agree(self, leader: str) -> None:
-        """Wait until all that run have said that they follow that node."""
+        """Wait until all that run and did not hang have said that they follow that node."""
         for name, process in self._running.items():
+            if name in self._hung:
+                continue
             said = ""
             while said != leader:
                 assert process.stdout is not None
@@ -291,3 +302,13 @@ def test_processes_agree_on_the_next_leader_when_one_is_killed(nodes: Nodes) -> 
     nodes.kill("c")
     nodes.kill("b")
     nodes.agree("a")
+
+
+def test_processes_agree_on_the_next_leader_when_one_hangs(nodes: Nodes) -> None:
+    """It closes no connection; so it is missed since it gives no sign of life for a lease."""
+    nodes.start("a", "b", "c")
+    nodes.agree("c")
+    nodes.hang("c")
+    nodes.agree("b")
+    nodes.wake("c")
+    nodes.agree("c")

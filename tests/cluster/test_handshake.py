@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from coterie.cluster.wire.connection import Connection
 
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
+
 SECRET = "long enough/" * 3
 
 
@@ -39,7 +41,7 @@ def credentials(config: Config, **changes: Any) -> Credentials:
 
 
 async def call(config: Config, caller: Caller) -> Connection:
-    connection = await dial(config.membership.members[0].address, None)
+    connection = await dial(config.membership.members[0].address, config.security.client_context())
     try:
         await caller.greet(connection)
     except ProtocolError:
@@ -116,7 +118,9 @@ def impostor(config: Config, caplog: pytest.LogCaptureFixture, change: dict[str,
 
     async def main() -> None:
         async with running(config) as (node,):
-            connection = await dial(config.membership.members[0].address, None)
+            connection = await dial(
+                config.membership.members[0].address, config.security.client_context()
+            )
             identity = new_identity("test:1")
             honest = Caller(credentials(config), "participant", identity, "a")
             over = asyncio.Event()
@@ -174,7 +178,7 @@ def test_programs_take_the_secret_from_a_file(tmp_path: Path) -> None:
     async def main() -> int:
         async with (
             running(config),
-            coterie.connect(f"{url_of(config)}?secret-file={path}") as coordinator,
+            coterie.connect(url_of(config, f"secret-file={path}")) as coordinator,
             coordinator.lock("x") as held,
         ):
             return held.token

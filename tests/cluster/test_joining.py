@@ -20,6 +20,8 @@ from tests.cluster.local_cluster import document
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
+
 
 def test_voting_programs_share_locks_without_any_other_node() -> None:
     config = convert(document(3))

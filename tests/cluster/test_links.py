@@ -9,6 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 
 from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
 from coterie.cluster.client.access import Links
@@ -26,9 +27,9 @@ from tests.locks.memory import in_loop
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
     from coterie.cluster.membership.membership import Membership
+
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
 
 LEASE = 10.0
 
@@ -59,8 +60,8 @@ def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
 
     async def main() -> None:
         async with running(config):
-            address = membership.members[0].address
-            link = Link("a", [address], caller, None, lambda: LEASE, **IGNORE)
+            address, tls = membership.members[0].address, config.security.client_context()
+            link = Link("a", [address], caller, tls, lambda: LEASE, **IGNORE)
             link.insist_on("the disk that was lost")
             link.start()
             await link.tried.wait()

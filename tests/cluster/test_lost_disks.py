@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
+import pytest
+
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
 
 ATTEMPT = Attempt(1, "changer")
 

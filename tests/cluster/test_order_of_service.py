@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from coterie import Coordinator
 
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
+
 PROGRAMS = 10
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.engine import ClusterGroup
 
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
+
 
 class Task:
     """A task that takes a lock, notes that it is inside, and stays until it is let go."""

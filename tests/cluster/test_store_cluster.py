@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from coterie.transactions.store.transaction import Transaction
 
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
+
 A, B, C = (keys_at(site, 3) for site in (1, 2, 3))
 ACCOUNTS = [*A, *B, *C]
 SCHEMES = (
@@ -105,6 +107,34 @@ def test_the_cost_of_a_transaction_of_two_sites(tmp_path: Path) -> None:
             await transfer(sites["a"], A[0], B[0])
             await until(lambda: not sites.unsettled(), "the acknowledgements")
             assert sites.messages() - before == 2 + 4
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("variant", ["detection", "wait-die", "wound-wait"])
+def test_of_two_that_read_what_the_other_writes_one_commits(variant: str, tmp_path: Path) -> None:
+    """Write skew: x and y are at different sites, and each transaction writes one after it has read both."""
+    config = configured(tmp_path, store={"scheme": "two-phase-locking", "variant": variant})
+
+    async def main() -> None:
+        async with asyncio.timeout(60), running(config) as sites:
+            await fill(sites["a"], ACCOUNTS)
+            met = asyncio.Barrier(2)
+
+            async def withdraw(name: str, own: str, other: str) -> None:
+                async with sites[name].transaction() as transaction:
+                    left = await transaction.get(own, for_update=True)
+                    left += await transaction.get(other)
+                    await transaction.put(own, left - 200)
+                    await met.wait()
+
+            for index in range(3):
+                pairs = (("a", A[index], B[index]), ("b", B[index], A[index]))
+                results = await asyncio.gather(
+                    *(withdraw(*each) for each in pairs), return_exceptions=True
+                )
+                assert any(isinstance(result, Conflict) for result in results), results
+            await until(lambda: not sites.unsettled(), "everything to end")
 
     asyncio.run(main())
 

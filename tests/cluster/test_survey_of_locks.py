@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from coterie import locks
 from coterie.cli.status import print_locks
 from coterie.cluster.admin import status as inspecting
@@ -19,11 +21,11 @@ from tests.cluster.local_cluster import document, running, url_of
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
-    import pytest
-
     from coterie.cluster.client.engine import ClusterGroup
     from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.leases.frames import AskOwner
+
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
 
 LABELS = {"a1": "host:1", "b2": "host:2", "c3": "host:3"}
 

@@ -6,16 +6,22 @@ import asyncio
 import logging
 import re
 import shutil
-import subprocess
+import socket
+import ssl
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 import coterie
 from coterie.cluster.membership.config import Config, convert
 from coterie.cluster.membership.discovery import discover
+from coterie.cluster.wire.connection import LENGTH
+from coterie.cluster.wire.frames import Welcome, decode_welcome
+from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.security import Security
+from tests.cluster.certificates import tls
 from tests.cluster.local_cluster import document, running, url_of
 
 if TYPE_CHECKING:
@@ -24,36 +30,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates")
 
 
-def openssl(folder: Path, *arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-
-def certificates(folder: Path, name: str) -> None:
-    """Make an authority, and one certificate signed by it, for 127.0.0.1."""
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    ca = ["-x509", "-days", "2", "-subj", f"/CN={name}-ca"]
-    openssl(folder, "req", *key, *ca, "-keyout", f"{name}-ca.key", "-out", f"{name}-ca.pem")
-    signed = ["-CA", f"{name}-ca.pem", "-CAkey", f"{name}-ca.key"]
-    own = ["-x509", "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
-    end = ["-addext", "basicConstraints=critical,CA:FALSE"]
-    files = ["-keyout", f"{name}.key", "-out", f"{name}.pem"]
-    openssl(folder, "req", *key, *own, *end, *signed, *files)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("certificates")
-    certificates(made, "ours")
-    certificates(made, "theirs")
-    return made
-
-
-def tls(folder: Path, name: str, ca: str | None = None) -> dict[str, str]:
-    return {
-        "ca": str(folder / f"{ca or name}-ca.pem"),
-        "certificate": str(folder / f"{name}.pem"),
-        "key": str(folder / f"{name}.key"),
-    }
+@pytest.fixture
+def folder(certificate_folder: Path) -> Path:
+    return certificate_folder
 
 
 def protected(folder: Path) -> Config:
@@ -62,12 +41,11 @@ def protected(folder: Path) -> Config:
 
 def test_a_program_with_a_certificate_of_ours_takes_locks(folder: Path) -> None:
     config = protected(folder)
-    query = "&".join(f"{name}={value}" for name, value in tls(folder, "ours").items())
 
     async def main() -> None:
         async with (
             running(config),
-            coterie.connect(f"{url_of(config)}?{query}") as coordinator,
+            coterie.connect(url_of(config)) as coordinator,
             coordinator.lock("x") as held,
         ):
             assert held.valid
@@ -85,6 +63,49 @@ def test_a_node_can_call_itself(folder: Path, kind: str) -> None:
         async with running(config):
             for _ in range(3):
                 await discover([config.membership.members[0].address], "test", config.security)
+
+    with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
+        runner.run(main())
+
+
+def hello_with_the_handshake(config: Config) -> bytes:
+    """Call a node so that the end of the TLS handshake and the hello are one write; return its answer."""
+    address = config.membership.members[0].address
+    context = config.security.client_context()
+    assert context is not None
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_hostname=address.host)
+    credentials = Credentials("test", "")
+    hello = msgspec.msgpack.encode(Caller(credentials, "admin", new_identity("t"), None).hello)
+    with socket.create_connection((address.host, address.port), timeout=9) as connection:
+        is_greeted = False
+        while True:
+            try:
+                if not is_greeted:
+                    tls.do_handshake()
+                    tls.write(LENGTH.pack(len(hello)) + hello)
+                    is_greeted = True
+                    connection.sendall(outgoing.read())
+                return tls.read()
+            except ssl.SSLWantReadError:
+                connection.sendall(outgoing.read())
+                received = connection.recv(65536)
+                assert received, "the node has cut us off"
+                incoming.write(received)
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_a_hello_that_comes_with_the_end_of_the_tls_handshake_is_answered(
+    folder: Path, kind: str
+) -> None:
+    loops = pytest.importorskip(kind)
+    config = protected(folder)
+
+    async def main() -> None:
+        async with running(config):
+            for _ in range(20):
+                answer = await asyncio.to_thread(hello_with_the_handshake, config)
+                assert isinstance(decode_welcome(memoryview(answer)[LENGTH.size :]), Welcome)
 
     with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
         runner.run(main())

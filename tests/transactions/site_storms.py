@@ -48,6 +48,23 @@ def draw_updates(dice: Random) -> Program:
     return program(" ".join(f"u({key})" for key in keys) + "".join(f" w({key})" for key in keys))
 
 
+def draw_mixture(dice: Random) -> Program:
+    """Draw one with every operation on few keys: for update, of which most are written at the end."""
+    parts, last = [], []
+    for key in dice.sample(KEYS[:4], dice.randint(1, 3)):
+        op = dice.choice("uurswd")
+        if op == "s":
+            low, high = sorted(dice.sample([*KEYS[:4], "e"], 2))
+            parts.append(f"s({low},{high})")
+            continue
+        parts.append(f"{op}({key})")
+        if op == "u" and dice.random() < 0.8:
+            last.append(f"{dice.choice('wwd')}({key})")
+    if dice.random() < 0.2:
+        parts.append(f"r({dice.choice(KEYS[:4])})")
+    return program(" ".join(parts + last))
+
+
 def random_trouble(dice: Random, sites: int) -> list[Fault]:
     """Draw crashes in the middle of what a site sends, restarts, pauses, cuts and losses."""
     faults: list[Fault] = []

@@ -352,8 +352,8 @@ def notice(kind: type[Site]) -> None:
         ),
         (
             Resource,
-            "if len(part.sites) == 1:\n            part.sites",
-            "if False:\n            part.sites",
+            "elif coordinator != step.me:",
+            "elif False:",
             called_off,
         ),
         (Coordinator, "            course.is_unwanted = True\n", "", called_off_early),

@@ -27,7 +27,7 @@ COMMANDS = {
     "doctor": ("doctor", "Look at clock, disk, nodes and certificates."),
     "algorithms": ("lab.algorithms", "List the algorithms and their costs."),
     "simulate": ("lab.simulate", "Run an algorithm in virtual time."),
-    "simulate-stack": ("lab.simulate.stack", "Simulate a whole cluster as it is shipped."),
+    "simulate-stack": ("lab.simulate_stack", "Simulate a whole cluster as it is shipped."),
     "compare": ("lab.compare", "Measure algorithms beside their formulas."),
     "check": ("lab.check", "Explore every interleaving of an algorithm."),
     "lab": ("lab.play", "Play an algorithm by hand in the browser."),

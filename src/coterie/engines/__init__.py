@@ -1,1 +1,1 @@
-"""What coordinators stand on: each module grants locks by other means."""
+"""Engines: each package grants locks by other means. `SCHEMES` in `coterie.locks.url` registers them."""

@@ -68,7 +68,7 @@ def _stands(me: int, detectors: dict[int, Diffusing]) -> bool:
 
 
 PROPERTIES = (
-    CanAlwaysStill("nobody hangs", ended, "can never end"),
+    CanAlwaysStill("nobody hangs", ended, "end"),
     Always("no false victim", (Together(no_false_victim_at_hand),), "a false victim is at hand"),
     Always("one victim a cycle", (at_most(1, aborted),), "more than one is aborted"),
     Sometimes("a victim", (at_least(1, aborted),)),

@@ -246,7 +246,7 @@ SHARING: tuple[Property, ...] = (
     Sometimes("two share", (at_least(2, valid),)),
     Sometimes("one is alone", (at_least(1, alone),)),
 )
-ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "can never enter")
+ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "enter")
 
 
 def cluster(

@@ -311,7 +311,7 @@ MUTANTS: dict[str, Rule] = {
         "shared=True, age=bid.age",
         "mesh",
         sharing=0.5,
-        first=247,
+        first=714,
     ),
 }
 SEEDS_MAX = 400

@@ -186,6 +186,38 @@ def test_a_session_that_nobody_needs_is_forgotten_when_its_lease_is_over() -> No
     assert [frame.session for frame in at(12, part.acquire, "b")] == [NEXT]
 
 
+def idle() -> Participant:
+    """Make a participant that was answered for the last time what it sent at time 1."""
+    part = client()
+    at(1, part.withdraw, "a")
+    at(2, part.receive, 1, Ack(OPEN, 2, 1, 1, False))
+    return part
+
+
+def test_a_session_that_was_idle_for_nearly_a_lease_has_time_to_renew_it() -> None:
+    """The voter has nothing to say to a request that waits, so a heartbeat has to ask first."""
+    part = idle()
+    [frame] = at(10.8, part.acquire, "b")
+    assert (frame.session, frame.seq) == (OPEN, 3)
+    assert at(11, part.ring, PARTICIPANT) == [], "the lease is over, and nothing rests on it"
+    assert at(11.3, part.ring, PARTICIPANT) == [Beat(OPEN, 0, 2, 11.3)]
+    assert at(11.4, part.receive, 1, Ack(OPEN, 3, 2, 11.3, False)) == []
+    assert part.sessions.reachable() == [1]
+    assert part.sessions.lease(1) == 21.3
+
+
+def test_a_session_that_was_idle_and_gets_no_answer_is_silent_after_a_hedge() -> None:
+    """It began to be used when it sent again; what it sends later does not prolong that."""
+    part = idle()
+    at(10.8, part.acquire, "b")
+    at(11.3, part.ring, PARTICIPANT)
+    at(11.7, part.acquire, "c")
+    assert Probe(OPEN) not in at(11.7, part.ring, PARTICIPANT)
+    assert part.sessions.reachable() == [1]
+    at(11.8, part.ring, PARTICIPANT)
+    assert part.sessions.reachable() == []
+
+
 def test_all_lock_messages_of_a_step_share_a_frame() -> None:
     part = client()
     at(0, part.acquire, "b")

@@ -35,6 +35,20 @@ def test_the_plain_command_refutes_a_flawed_variant(
     assert f"known to fail with -N {flaw.size}" in shown.err
 
 
+@pytest.mark.parametrize(
+    ("name", "variant", "text"),
+    [
+        ("suzuki-kasami", "survey", "process 1 is stalled and can enter only if another user asks"),
+        ("maekawa", "basic", "processes 1, 2 and 3 wait forever"),
+    ],
+)
+def test_only_a_wait_that_no_request_can_end_is_called_endless(
+    name: str, variant: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["check", name, "--variant", variant]) == 1
+    assert f"Deadlock: no message or timer is pending; {text}.\n" in capsys.readouterr().out
+
+
 def test_what_a_user_chooses_for_a_flawed_variant_is_taken(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

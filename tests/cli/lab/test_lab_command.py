@@ -190,6 +190,8 @@ def test_every_challenge_can_be_handed_in_in_every_form(
     [
         ("#/break/deadlock/a1", "the goal is not reached"),
         ("#/break/deadlock/c1", "outside the bound"),
+        ("#/break/no-answer/a2/d2.1/a1/c2", "the goal is not reached"),  # process 2 is dead
+        ("#/break/starve-3/a2/a3/d2.1/d3.2", "the goal is not reached"),  # process 1 may ask
         ("#/break/nothing/a1", "there is no challenge"),
         ("#/break/deadlock/what", "no move is written"),
         ("#/run/raymond%203/d1.2", "cannot"),

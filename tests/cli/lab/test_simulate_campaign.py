@@ -162,7 +162,7 @@ def test_a_table_shows_few_seeds_one_by_one_and_many_by_their_means(
 def test_a_table_of_very_many_seeds_keeps_none_of_them(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coterie.cli.lab.simulate.campaign.ROWS_MAX", 10)
+    monkeypatch.setattr("coterie.cli.lab.campaign.ROWS_MAX", 10)
     run(["simulate", *MAEKAWA, "--seeds", "11"])
     printed = capsys.readouterr().out
     assert "means         not of more than 10 seeds; -o csv has a line for each" in printed

@@ -156,7 +156,7 @@ class Naive:
         return self.known_phases[saved]
 
     def violations(self, *, safety: bool = True) -> list[tuple[int, str]]:
-        """List the nearest violations with their depth, mere hopelessness only if nothing else."""
+        """List the nearest violations with their depth, mere stalling only if nothing else."""
         found = [(depth, "no error") for depth in self.errors]
         for state, depth in self.depths.items():
             phases = self.phases(state)
@@ -165,10 +165,10 @@ class Naive:
             elif state not in self.busy and Phase.WAITING in phases:
                 found.append((depth, "no deadlock"))
         if not found:
-            found = [(depth, "entry stays possible") for depth in self.hopeless()]
+            found = [(depth, "entry stays possible") for depth in self.stalled()]
         return [item for item in found if item[0] == min(found)[0]]
 
-    def hopeless(self) -> Iterator[int]:
+    def stalled(self) -> Iterator[int]:
         before: dict[State, list[State]] = {}
         for source, moves in self.moves.items():
             for step, target in moves:

@@ -210,12 +210,12 @@ class Patient(Retrying):
 
 
 @pytest.mark.parametrize(("kind", "losses", "depth"), [(Deaf, 0, 1), (Patient, 1, 2)])
-def test_who_can_never_enter_is_found_though_there_is_always_something_to_do(
+def test_a_stalled_process_is_found_though_there_is_always_something_to_do(
     kind: type[Retrying], losses: int, depth: int
 ) -> None:
     found = check([kind(1), kind(2)], requesters=[2], losses=losses)
     assert (found.verdict, found.property) == ("violated", "entry stays possible")
-    assert found.reason == "process 2 can never enter"
+    assert found.reason == "process 2 is stalled and can enter only if another user asks"
     assert found.depth == depth
 
 

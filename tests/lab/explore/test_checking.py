@@ -149,10 +149,13 @@ def test_a_violated_condition_is_found_after_the_fewest_steps(
 
 
 def test_what_should_stay_possible_is_asked_of_live_seats_only() -> None:
-    hope = CanAlwaysStill("hope", lambda seat: seat.process.me == 1, "cannot hope")
+    hope = CanAlwaysStill("hope", lambda seat: seat.process.me == 1, "hope")
     verdict = check(processes(), requesters=[1], properties=[hope])
     assert (verdict.property, verdict.depth) == ("no deadlock", 0)
-    assert verdict.reason == "deadlock: no message or timer is pending; process 2 waits forever"
+    assert verdict.reason == (
+        "deadlock: no message or timer is pending;"
+        " process 2 is stalled and can hope only if another user asks"
+    )
     assert check(processes(1), crashes=1, properties=[hope]).verdict == "verified"
 
 
@@ -179,7 +182,10 @@ class Courteous(RicartAgrawala):
 def test_nobody_is_expected_to_ask_so_that_others_get_in() -> None:
     verdict = check([Courteous(1, 2), Courteous(2, 2)])
     assert (verdict.property, verdict.depth) == ("no deadlock", 2)
-    assert verdict.reason == "deadlock: no message or timer is pending; process 1 waits forever"
+    assert verdict.reason == (
+        "deadlock: no message or timer is pending;"
+        " process 1 is stalled and can enter only if another user asks"
+    )
 
 
 class Hello(Payload, frozen=True):

@@ -38,7 +38,7 @@ LEVEL_MUTANTS = {
 }
 LIST_MUTANTS = {
     "aborted elements are let pass": Mutant(
-        Lists, "write.owner.outcome is Outcome.ABORTED", "False"
+        Lists, "write.owner.outcome is TransactionOutcome.ABORTED", "False"
     ),
     "parts of appends are let pass": Mutant(
         Lists, "writes and not self.sources.is_final(writes[-1])", "False"

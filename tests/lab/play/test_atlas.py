@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,10 @@ from coterie.lab.play.exploration.bound import Bound
 from coterie.lab.play.exploration.scope import build as build_processes
 from coterie.lab.play.exploration.scope import unexplored
 from coterie.lab.scenario.play import Play, begin
+from coterie.process import Channel
+
+if TYPE_CHECKING:
+    from coterie.lab.scenario.world import Move
 
 ONE_CRASH = Bound(crashes=1)
 ENOUGH = Budget(max_states=400_000)  # no limit of time: a busy machine changes nothing
@@ -40,15 +45,21 @@ CASES = [
 ]
 
 
+def allowed(play: Play, atlas: Atlas) -> list[Move]:
+    """List the moves within the bound; of a link in order, the explorer loses only the oldest message."""
+    moves = [move for move in play.enabled() if atlas.scope.allows(play, move)]
+    if play.channel is not Channel.FIFO:
+        return moves
+    return [x for x in moves if x.kind != "drop" or len(x.text.split()) == 4]
+
+
 def walk(play: Play, atlas: Atlas, chance: random.Random, length: int) -> int:
     """Play at random within the bound; the state is on the atlas at every step. Count the steps."""
     for step in range(length):
         assert atlas.find(play) is not None, play.world.records
         fate = atlas.look(play)
         assert fate is not None
-        moves = [move for move in play.enabled() if atlas.scope.allows(play, move)]
-        if play.channel.value == "fifo":  # the explorer loses only the oldest of a link
-            moves = [x for x in moves if x.kind != "drop" or len(x.text.split()) == 4]
+        moves = allowed(play, atlas)
         if not moves:
             return step
         play.move(chance.choice(moves).text)
@@ -138,6 +149,60 @@ def test_flawed_rules_are_lost_long_before_they_are_stuck() -> None:
     assert fate is not None
     assert (fate.word, fate.violated) == ("broken", "no deadlock")
     assert fate.text == "no message or timer is pending; processes 1, 2 and 3 wait forever"
+
+
+def test_a_wait_that_another_request_may_end_is_stalled_and_not_past_saving() -> None:
+    """The request to the holder of the token was lost; when process 3 asks, process 2 is served, too."""
+    play = play_of("suzuki-kasami 3", "acquire 2", "drop 2 > 1")
+    atlas = build(play, Bound(losses=1), ENOUGH)
+    here = atlas.look(play)
+    assert here is not None
+    assert (here.word, here.moves, here.violated) == ("stalled", 1, "entry stays possible")
+    assert here.text == "process 2 can enter only if another user asks; it shows in 1 move"
+    play.move("deliver 2 > 3")
+    here = atlas.look(play)
+    assert here is not None
+    assert (here.word, here.violated) == ("broken", "no deadlock")
+    assert here.text == (
+        "no message or timer is pending;"
+        " process 2 is stalled and can enter only if another user asks"
+    )
+    assert not here.is_final
+    moves = [move for move in play.enabled() if move.text == "acquire 3"]
+    assert [fate.word for fate in atlas.look_ahead(play, moves)] == ["safe"]
+
+
+@pytest.mark.parametrize(
+    ("line", "bound"),
+    [
+        ("suzuki-kasami 3", Bound(losses=1)),
+        ("suzuki-kasami 3 variant=survey", Bound()),
+        ("centralized 3", Bound(crashes=1)),
+        ("maekawa 3 variant=survey", Bound()),
+        ("naimi-trehel 3", Bound(losses=1)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_state_past_saving_leads_to_states_past_saving_alone(line: str, bound: Bound) -> None:
+    """Never means never: what is lost stays so, and no plain move leads back to where all is well."""
+    atlas = build(play_of(line), bound, ENOUGH)
+    assert atlas.searched.complete
+    chance, seen = random.Random(line), 0
+    for _ in range(60):
+        play = play_of(line)
+        while not play.over:
+            here = atlas.look(play)
+            assert here is not None
+            moves = allowed(play, atlas)
+            plain = [move for move in moves if not move.is_fault]
+            for fate in atlas.look_ahead(play, plain) if here.is_final else []:
+                seen += 1
+                assert fate.is_final
+                assert {*here.processes} <= {*fate.processes} or fate.word == "broken"
+            if not moves:
+                break
+            play.move(chance.choice(moves).text)
+    assert seen
 
 
 def test_what_only_a_fault_can_break_is_fragile() -> None:

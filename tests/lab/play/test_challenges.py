@@ -18,11 +18,13 @@ from coterie.lab.play.exercises.challenge import (
     score,
 )
 from coterie.lab.play.exploration.attempt import NOT_JUDGED, Task
+from coterie.lab.play.exploration.bound import Bound
 from coterie.lab.play.exploration.goal import Goal, parse_goal
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.play.questions import Question
 from coterie.lab.play.runs.address import code_of
 from coterie.lab.play.runs.refusal import Refusal
+from tests.lab.play.exhaustive import Exhaustive
 
 ENOUGH = 60_000
 LABORATORY = Laboratory(ENOUGH)
@@ -33,7 +35,7 @@ SHORTEST = {
     "two-tokens": 5,
     "out-of-order": 7,
     "overtaken": 4,
-    "starve-3": 4,
+    "starve-3": 5,
     "as-surveyed": 7,
     "no-leader": 5,
     "ring-goes-on": 6,
@@ -63,6 +65,40 @@ def test_the_shortest_way_reaches_the_goal_and_its_beginnings_do_not(name: str) 
     assert read.moves == [*page.moves, *way]
 
 
+@pytest.mark.parametrize("name", SHORTEST)
+def test_the_fewest_moves_are_those_of_a_search_that_knows_no_atlas(name: str) -> None:
+    assert Exhaustive(challenges()[name]).fewest() == SHORTEST[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "moves"),
+    [
+        ("no-answer", ["acquire 2", "deliver 2 > 1", "acquire 1", "crash 2"]),
+        ("no-answer", ["acquire 2", "crash 2"]),
+    ],
+)
+def test_a_crashed_process_does_not_wait(name: str, moves: list[str]) -> None:
+    assert not scored(name, moves).reached
+
+
+@pytest.mark.parametrize(
+    ("goal", "moves"),
+    [
+        ("starve 2", ["acquire 2", "deliver 2 > 1", "acquire 1", "crash 2"]),
+        ("inside 2", ["acquire 2", "deliver 2 > 1", "deliver 1 > 2", "crash 2"]),
+        ("inside 1 before 2", ["acquire 1", "acquire 2", "deliver 2 > 1", "crash 2"]),
+    ],
+)
+def test_no_goal_is_reached_by_a_process_that_has_crashed(goal: str, moves: list[str]) -> None:
+    question = Question("centralized 3", moves, bound=Bound(crashes=1), budget_ms=ENOUGH)
+    assert not LABORATORY.reaches(question, parse_goal(goal))
+
+
+def test_a_process_does_not_starve_if_another_request_lets_it_in() -> None:
+    stalled = ["acquire 2", "acquire 3", "deliver 2 > 1", "deliver 3 > 2"]
+    assert not scored("starve-3", stalled).reached
+
+
 def test_a_goal_that_a_search_has_not_come_to_is_not_called_out_of_reach() -> None:
     asked = ChallengeQuestion("deadlock", ["acquire 1"])
     for judge in (hint, score):
@@ -72,10 +108,11 @@ def test_a_goal_that_a_search_has_not_come_to_is_not_called_out_of_reach() -> No
 
 def test_a_longer_way_has_a_higher_number_and_what_follows_the_goal_does_not_count() -> None:
     starved = ["acquire 2", "acquire 3", "deliver 2 > 3", "deliver 2 > 1", "deliver 3 > 2"]
+    starved.append("deliver 3 > 1")
     found = scored("starve-3", starved)
     assert found.reached
-    assert found.ratio == pytest.approx(len(starved) / 4)
-    assert scored("starve-3", [*starved, "deliver 3 > 1"]) == found
+    assert found.ratio == pytest.approx(len(starved) / 5)
+    assert scored("starve-3", [*starved, "deliver 1 > 2"]) == found
 
 
 def test_a_move_outside_the_bound_ends_an_attempt() -> None:

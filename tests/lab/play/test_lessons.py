@@ -82,6 +82,11 @@ def test_a_text_reaches_its_goal_by_the_solution_alone(name: str, number: int) -
     ("name", "number", "moves"),
     [
         ("server", 3, "acquire 2; deliver 2 > 1; deliver 1 > 2; acquire 3; release 2; run"),
+        (
+            "server",
+            2,
+            "acquire 2; deliver 2 > 1; deliver 1 > 2; acquire 3; deliver 3 > 1; release 2; deliver 2 > 1; acquire 1; crash 3",
+        ),
         ("server", 4, "acquire 2; run"),
         ("ring", 2, "acquire 2; ring 1 PAUSE; run"),
         ("faults", 1, "acquire 2; drop 2 > 1"),

@@ -37,14 +37,18 @@ MUTANTS = {
     "the newest version comes first": Mutant(
         oldest_first, "sorted(stated)", "sorted(stated)[::-1]"
     ),
-    "aborted reads are let pass": Mutant(Reads, "source.owner.outcome is Outcome.ABORTED", "False"),
+    "aborted reads are let pass": Mutant(
+        Reads, "source.owner.outcome is TransactionOutcome.ABORTED", "False"
+    ),
     "intermediate reads are let pass": Mutant(Reads, "not self.sources.is_final(source)", "False"),
     "own writes need not be seen": Mutant(
         Reads, "identity(access.value) != identity(own[access.key].value)", "False"
     ),
     "unknown outcomes never count": Mutant(observe, "if writer.name not in names:", "if False:"),
     "unknown outcomes always count": Mutant(
-        observe, "if t.outcome is Outcome.COMMITTED", "if t.outcome is not Outcome.ABORTED"
+        observe,
+        "if t.outcome is TransactionOutcome.COMMITTED",
+        "if t.outcome is not TransactionOutcome.ABORTED",
     ),
     "readers may stand behind whoever replaced the version": Mutant(
         certain_pairs, "pairs += around(readers, list(replacing))", ""

@@ -29,6 +29,7 @@ from coterie.algorithms.mutex.quorum.leased.ballot import Claim
 from coterie.algorithms.mutex.quorum.leased.participant import Participant
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
+from coterie.cluster.classic.meeting import Meeting
 from coterie.cluster.classic.node import Classic
 from coterie.cluster.client.participant import ParticipantHost
 from coterie.cluster.runtime.durable import replace
@@ -41,6 +42,7 @@ from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.link import Link
 from coterie.cluster.wire.peers import Peer
 from coterie.locks.leases.group import LeaseGroup
+from coterie.transactions.site.coordinator import Coordinator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,6 +164,14 @@ BUGS: dict[str, Bug] = {
         "        sync_folder(self._folder)\n",
         "store-disks",
     ),
+    # Transactions over sites
+    "a site locks while another one releases": Bug(
+        Coordinator,
+        "course.growing_late() if step.scheduler.prepare_releases_reads else []",
+        "[]",
+        "store-mixture",
+        details="two-phase-locking/detection",
+    ),
     # Frames and connections
     "what is split is lost": Bug(
         Connection,
@@ -209,6 +219,13 @@ BUGS: dict[str, Bug] = {
         "store-lives",
         first=121,
     ),
+    "letters for a node that is back are dropped": Bug(
+        Peer,
+        "(*self._unconfirmed, *self._waiting) if self._keeps_letters else ()",
+        "()",
+        "classic-rejoins",
+        first=44,
+    ),
     "a letter of a former life is taken": Bug(
         Peer,
         "        if life != self._life:\n            raise",
@@ -223,11 +240,11 @@ BUGS: dict[str, Bug] = {
         first=3,
     ),
     "a classic node acts before the others let it in": Bug(
-        Classic, "return not self._strangers or", "return True or", "classic-returns", first=42
+        Meeting, "(self.strangers and not self.returns)", "False", "classic-returns", first=42
     ),
     "a node that is lost before all have met it is waited for": Bug(
-        Classic,
-        "        self._strangers.discard(peer)\n",
+        Meeting,
+        "            self.strangers.discard(peer)\n",
         "",
         "classic-crashes",
         first=90685,

@@ -53,11 +53,36 @@ def test_leased_locks_keep_their_promises(workload: str, first: int) -> None:
         assert outcome.grants
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", [5, 7])
+def test_nobody_is_inside_together_after_nodes_have_returned(nodes: int) -> None:
+    plans = [draw(seed, "classic-rejoins") for seed in range(140)]
+    chosen = [plan for plan in plans if plan.nodes == nodes][:50]
+    assert len(chosen) == 50
+    for plan in chosen:
+        outcome = run_plan(plan)[0]
+        assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+
+
+def test_one_return_and_one_cut_let_nobody_in_beside_another() -> None:
+    outcome = run_seed(775030, "classic-returns", "fault-tolerant/repaired", keep=(5, 6))
+    assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+
+
 @pytest.mark.parametrize("workload", AIMED)
 def test_promises_hold_where_one_kind_of_fault_comes_again_and_again(workload: str) -> None:
     for seed in range(5):
         outcome = run_seed(seed, workload)
         assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+
+
+@pytest.mark.parametrize(
+    "details", ["two-phase-locking/wound-wait", "multiversion/limited", "optimistic/parallel"]
+)
+def test_every_mixture_of_operations_on_a_store_is_serializable(details: str) -> None:
+    outcome = run_seed(0, "store-mixture", details)
+    assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+    assert outcome.counts["transactions"] > 100
 
 
 @pytest.mark.parametrize("workload", CHANGES)

@@ -104,6 +104,23 @@ def test_the_same_deadlock_by_clicking_in_the_diagram(browser: Browser, lab: str
         assert serious_findings(page) == []
 
 
+def test_a_wait_that_another_request_may_end_is_not_called_endless(
+    browser: Browser, lab: str
+) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        open_run(page, lab, "#/run/suzuki-kasami%203/a2/x2.1/d2.3@3")
+        expect(page.locator(".verdict")).to_contain_text("can enter only if another user asks")
+        asked = page.locator(".moves li").filter(has_text="acquire 3")
+        expect(asked.locator(".fate")).to_contain_text("safe")
+        expect(page.locator("svg.run")).not_to_contain_text("point of no return")
+        for word in ("forever", "never"):
+            expect(page.locator("main")).not_to_contain_text(word)
+        page.get_by_role("button", name="one move back").click()
+        expect(page.locator(".verdict.stalled")).to_contain_text("‖ stalled process 2 can enter")
+        assert serious_findings(page) == []
+
+
 def test_a_move_in_the_past_is_a_branch_and_the_address_is_the_run(
     browser: Browser, lab: str
 ) -> None:

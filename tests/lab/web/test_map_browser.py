@@ -69,6 +69,7 @@ def test_a_deadlock_is_played_found_and_gone_back_from_on_a_file(
     [
         ("maekawa 3 variant=basic", Bound()),
         ("lamport 2 channel=unordered", Bound(losses=1)),
+        ("suzuki-kasami 3 variant=survey", Bound()),
         ("centralized 3 variant=failover", Bound(suspicions=1)),
         ("bully 2", Bound(1, crashes=1)),
     ],

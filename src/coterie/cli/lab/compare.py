@@ -19,8 +19,8 @@ from coterie.cli.lab.options import (
     sizes,
     variant_option,
 )
-from coterie.cli.lab.simulate.options import INTERRUPTED, LATENCY_HELP, WORKLOAD_HELP
-from coterie.cli.lab.simulate.workers import workers
+from coterie.cli.lab.run_options import INTERRUPTED, LATENCY_HELP, WORKLOAD_HELP
+from coterie.cli.lab.workers import workers
 from coterie.errors import UsageError
 from coterie.lab.simulate import read_latency, to_csv
 from coterie.lab.simulate.compare import Comparison, ElectionComparison, LoadComparison, Measure

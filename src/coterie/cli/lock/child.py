@@ -7,7 +7,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from coterie.cli.lock.group import Group
+from coterie.cli.lock.process_group import Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,8 +15,8 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.cli.common.forwarded import not_ignored
-from coterie.cli.lock.group import Group
 from coterie.cli.lock.options import JOB_OPTIONS, LOCK_OPTIONS, Option
+from coterie.cli.lock.process_group import Group
 from coterie.cli.lock.program import Job, environment, failure, read_program
 from coterie.errors import CoterieError, UsageError
 from coterie.locks.names import BYTES_MAX, check_name, permit_name

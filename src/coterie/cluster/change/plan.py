@@ -371,7 +371,11 @@ def expected(present: Configuration, goal: Goal) -> Configuration:
     is_direct = Rule(present.number + 1, (goal.part,)).meets(present.rule)
     rule = Rule(present.number + (1 if is_direct else 2), (goal.part,))
     return Configuration(
-        rule, goal.members, protocol=goal.protocol, last_seat=next_seat(present) - 1
+        rule,
+        goal.members,
+        protocol=goal.protocol,
+        last_seat=next_seat(present) - 1,
+        cluster_identity=present.cluster_identity,
     )
 
 

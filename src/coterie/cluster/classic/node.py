@@ -1,10 +1,6 @@
 """A node of a classic algorithm: one process of it for every lock that a program has named.
 
-No node acts before all have met. A crash in that time must not keep those waiting that live, where the
-algorithm goes on without lost nodes. So nodes tell each other of those that they lose, and count as
-met one that any of them has met before it was lost; and each begins when all others that live have
-met all as well. An algorithm that finds out by time which nodes are down would take a node for dead
-that has let it in, and waits itself.
+No node acts before all have met: a `Meeting` decides when, and the node carries out its wishes.
 
 A node of an election has a single process. It takes each of its starts for a return, so it begins with
 an election: with it nothing depends on what an earlier start has promised, and no node waits until all
@@ -22,7 +18,6 @@ import msgspec
 from coterie import system
 from coterie.catalogue import Algorithm, Setup, find
 from coterie.cluster.classic.frames import (
-    Able,
     Absent,
     ClassicFigures,
     ClassicStatus,
@@ -34,6 +29,7 @@ from coterie.cluster.classic.frames import (
     decode_note,
     decode_question,
 )
+from coterie.cluster.classic.meeting import Begin, Leave, Lost, Meeting, Regained, RuleOut, Tell
 from coterie.cluster.classic.tape import RECORDINGS_MAX, Tape, TapedProcess
 from coterie.cluster.runtime.durable import FolderLock
 from coterie.cluster.runtime.host import Host
@@ -47,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.cluster.classic.frames import Note, Question
+    from coterie.cluster.classic.meeting import Wish
     from coterie.cluster.membership.config import Config
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import ClassicMessage
@@ -56,6 +53,7 @@ if TYPE_CHECKING:
 CRASH, RETURN = "crash", "recovery without memory"  # as the catalogue calls them
 NUMBER_MAX = 1 << 62  # that a message may name: as many are left to count on from it
 LEADERSHIP = "leadership"  # what letters of an election name in the place of a lock
+PROBES_PER_LEASE = 4  # so that a peer that hangs is lost after two leases or little more
 RECORDS_AT_ONCE = 1_000  # in one answer
 NODES = ""  # what letters about nodes name there; no lock is called so
 
@@ -182,18 +180,19 @@ class Classic:
         self.algorithm, self.setup = choose(config)
         self.elects = issubclass(self.algorithm.process, Election)
         self.processes: dict[str, LockProcess] = {}  # by lock
-        self.lost: set[ProcessId] = set()  # peers that are away, or were
-        self.has_failed = False  # the others do not have it any more
+        goes_on = self.tolerates(CRASH) and not self.elects
+        self.meeting = Meeting(
+            frozenset(range(1, self.setup.size + 1)) - {self.me},
+            goes_on=goes_on,
+            # One that has a rule for returns finds out by itself which nodes are down.
+            stays_without=goes_on and not self.tolerates(RETURN),
+        )
         self._program = program
         self._tape = Tape(self.me)
         self._began = system.now()
         self._patience: asyncio.TimerHandle | None = None  # with nodes that have not been met
-        others = set(range(1, self.setup.size + 1)) - {self.me}
-        self._goes_on = self.tolerates(CRASH) and not self.elects  # without nodes that are lost
-        self._strangers = set(others)  # not met so far
-        self._unable = others if self._goes_on else set()  # not known to have met all others
-        self._is_announced = False  # all others are told that it may act
-        self._has_begun = False
+        self._probes: asyncio.TimerHandle | None = None  # the next ones
+        self._leaving: asyncio.Task[None] | None = None  # since the others have refused this node
         self._early: list[tuple[ProcessId, ClassicMessage]] = []  # came before we were ready
         self._data = config.options(name).data
         self._folder = None if self._data is None else FolderLock(self._data, "node")
@@ -202,14 +201,17 @@ class Classic:
             config.local_node(name),
             Handlers(
                 letter=self._deliver,
-                lost=self._lose,
+                lost=lambda peer: self._carry_out(self.meeting.lose(peer)),
                 met=self._meet,
                 restarted=self._meet_again,
                 refused=self._fail,
-                connected=self._find,
+                connected=lambda peer: self._carry_out(self.meeting.find(peer)),
             ),
             f"{self.algorithm.name} has no programs outside its nodes: join it",
             admin=self._answer,
+            # An election begins again with each start. A mutex with a rule for returns drops what was
+            # meant for a former start by itself, and relies on what it sends to the new one.
+            keeps_letters=not self.elects and self.tolerates(RETURN),
         )
 
     @property
@@ -237,34 +239,30 @@ class Classic:
     @property
     def missing(self) -> str:
         """Which nodes this one waits for before it acts, and what they have not done so far."""
-        lack = "did not answer" if self._strangers else "did not meet all others"
-        names = [self.peers[peer].name for peer in sorted(self._strangers or self._unable)]
+        strangers, unable = self.meeting.strangers, self.meeting.unable
+        lack = "did not answer" if strangers else "did not meet all others"
+        names = [self.peers[peer].name for peer in sorted(strangers or unable)]
         return f"{', '.join(names)} {lack} so far"
 
     @property
-    def away(self) -> list[str]:
+    def lost(self) -> set[ProcessId]:
         """The nodes that are lost to this one."""
+        return self.meeting.lost
+
+    @property
+    def away(self) -> list[str]:
+        """The names of the nodes that are lost to this one."""
         return [self.peers[peer].name for peer in sorted(self.lost)]
 
     @property
-    def _is_able(self) -> bool:
-        """Whether this node may act: all nodes know it, or it returns.
-
-        A node that was restarted cannot know it. So none acts before every other one has let it
-        in, or is known to have been here and to be lost: those that know an earlier start of it do
-        not let it in. A node whose disk says that it was here
-        before is let in, and begins with the rule of its algorithm for that.
-        """
-        return not self._strangers or self._returns
-
-    @property
-    def _returns(self) -> bool:
-        return self._incarnation > 0 and self.tolerates_restarts
+    def has_failed(self) -> bool:
+        """Whether the others have refused this node."""
+        return self.meeting.is_refused
 
     @property
     def is_ready(self) -> bool:
         """Whether processes can be used."""
-        return self._has_begun
+        return self.meeting.has_begun
 
     async def start(self) -> None:
         """Listen, call the others, and say what this algorithm tolerates."""
@@ -287,9 +285,21 @@ class Classic:
             },
             extra={"event": "classic-node-starts"},
         )
-        lease = self.membership.settings.lease
-        self._patience = asyncio.get_running_loop().call_later(lease, self._miss_strangers)
-        self._begin_if_able()
+        returns = self._incarnation > 0 and self.tolerates_restarts
+        self._carry_out(self.meeting.start(returns=returns))
+        self._wait_for_strangers(self._say_that_it_waits)
+        self._probe_watched()
+
+    def _probe_watched(self) -> None:
+        """Ask the peers that processes watch for signs of life, again and again.
+
+        A process that hangs, or a machine without power, closes no connection.
+        """
+        watched = {peer for running in self.processes.values() for peer in running.host.watched}
+        for peer in sorted(watched):
+            self.peers[peer].probe()
+        pause = self.membership.settings.lease / PROBES_PER_LEASE
+        self._probes = asyncio.get_running_loop().call_later(pause, self._probe_watched)
 
     def _number_of_start(self) -> int:
         """Return a number that no earlier start of this node had; 0 for the very first.
@@ -303,19 +313,26 @@ class Classic:
             return int(system.wall() * 1000) if counted is None else counted + 1
         return counted or 0
 
-    def _begin_if_able(self) -> None:
-        """Let processes be used if this node may act, and so may all others that live.
+    def _carry_out(self, wishes: list[Wish]) -> None:
+        for wish in wishes:
+            match wish:
+                case Begin():
+                    self._begin()
+                case Tell(peers, note):
+                    content = msgspec.msgpack.encode(note)
+                    for peer in sorted(peers):
+                        self.peers[peer].send(NODES, content)
+                case Lost(peer):
+                    self._lose(peer)
+                case Regained(peer):
+                    self._find(peer)
+                case RuleOut(peer):
+                    self.peers[peer].rule_out()
+                case Leave():
+                    self._leaving = asyncio.get_running_loop().create_task(self.peers.stop())
 
-        A node that returns does not wait for others: its algorithm has a rule for that.
-        """
-        if self._has_begun or self.has_failed or not self._is_able:
-            return
-        if self._goes_on and not self._is_announced:
-            self._is_announced = True
-            self._tell_nodes(Able())
-        if self._unable and not self._returns:
-            return
-        self._has_begun = True
+    def _begin(self) -> None:
+        """Let processes be used."""
         early, self._early = self._early, []
         if self.elects:
             self._make(LEADERSHIP)
@@ -327,8 +344,12 @@ class Classic:
         """End; the others find this node lost."""
         if self._patience is not None:
             self._patience.cancel()
+        if self._probes is not None:
+            self._probes.cancel()
         for running in self.processes.values():
             running.host.stop()
+        if self._leaving is not None:
+            await self._leaving
         await self.peers.stop()
         if self._folder is not None:
             self._folder.release()
@@ -351,7 +372,7 @@ class Classic:
             lambda to, message: self._send(lock, to, message),
             lambda event: self._tell(lock, event),
             me=self.me,
-            lost=self.lost,
+            lost=self.meeting.lost,
         )
         self.processes[lock] = LockProcess(seated, host, taped)
         host.start(self._incarnation)
@@ -379,11 +400,7 @@ class Classic:
             return
         if not self.is_ready:
             self._early.append((peer, letter))
-            if not (self.tolerates_restarts and self.peers[peer].incarnation):  # or it returns
-                # It has begun, so it has heard of all that live that they are able. One of them
-                # may have ended before it has told us.
-                self._unable.clear()
-                self._begin_if_able()
+            self._carry_out(self.meeting.hear_letter())
             return
         if letter.lock not in self.processes:
             self._make(letter.lock)
@@ -393,80 +410,57 @@ class Classic:
     # Nodes that come, go, and come back
 
     def _meet(self, peer: ProcessId) -> None:
-        if peer in self._strangers:
-            self._strangers.remove(peer)
-            if not self._strangers:
-                logger.info(
-                    "node %(node)s has met all others",
-                    {"node": self.name},
-                    extra={"event": "nodes-met"},
-                )
-        self._find(peer)  # it was connected before it was missed, and lets us in after that
-        self._begin_if_able()
-
-    def _tell_nodes(self, note: Note, *, but: ProcessId | None = None) -> None:
-        content = msgspec.msgpack.encode(note)
-        for peer in range(1, self.setup.size + 1):
-            if peer not in (self.me, but):
-                self.peers[peer].send(NODES, content)
+        strangers = len(self.meeting.strangers)
+        wishes = self.meeting.meet(peer)
+        if strangers and not self.meeting.strangers:
+            logger.info(
+                "node %(node)s has met all others",
+                {"node": self.name},
+                extra={"event": "nodes-met"},
+            )
+        self._carry_out(wishes)
 
     def _take_note(self, sender: ProcessId, note: Note) -> None:
-        if not self._goes_on:
+        if not self.meeting.goes_on:
             raise ProtocolError("a note about nodes, which this algorithm does not go on without")
-        if isinstance(note, Able):
-            self._unable.discard(sender)
-            self._begin_if_able()
-            return
-        if not 1 <= note.process <= self.setup.size or note.process == self.me:
-            raise ProtocolError(f"process {note.process} is no node that could be lost to this one")
-        # Of a node that has called us or answered we know ourselves whether it is there: we would be
-        # refused by it, or lose it. What others say may be older than that.
-        if note.process in self._strangers and not self.peers[note.process].is_known:
-            # It would let us in if it is started again, and could act when those that know its
-            # first start are gone: with its initial state, beside what we do without it.
-            self.peers[note.process].rule_out()
-            self._lose(note.process)
+        is_known = True
+        if isinstance(note, Absent):
+            if note.process not in self.meeting.others:
+                raise ProtocolError(
+                    f"process {note.process} is no node that could be lost to this one"
+                )
+            is_known = self.peers[note.process].is_known
+        self._carry_out(self.meeting.hear(sender, note, is_known=is_known))
 
-    def _miss_strangers(self) -> None:
-        """Do something about nodes that have not been there for a lease since this one began."""
-        if self.is_ready:
-            for peer in sorted(self._strangers):
-                self._lose(peer)
-        else:
-            logger.warning(
-                "node %(node)s waits: %(algorithm)s grants locks when all nodes have met, and %(missing)s",
-                {"node": self.name, "algorithm": self.algorithm.name, "missing": self.missing},
-                extra={"event": "node-waits"},
-            )
+    def _wait_for_strangers(self, then: Callable[[], None]) -> None:
+        loop, lease = asyncio.get_running_loop(), self.membership.settings.lease
+        self._patience = loop.call_later(lease, self._miss_strangers, then)
+
+    def _miss_strangers(self, then: Callable[[], None]) -> None:
+        """Do something about nodes of which nothing was known for a lease."""
+        others = self.meeting.others
+        unknown = frozenset(peer for peer in others if not self.peers[peer].is_known)
+        self._carry_out(self.meeting.miss(unknown))
+        if not self.is_ready and not self.has_failed:
+            then()
+            self._wait_for_strangers(ignore)
+
+    def _say_that_it_waits(self) -> None:
+        logger.warning(
+            "node %(node)s waits: %(algorithm)s grants locks when all nodes have met, and %(missing)s",
+            {"node": self.name, "algorithm": self.algorithm.name, "missing": self.missing},
+            extra={"event": "node-waits"},
+        )
 
     def _lose(self, peer: ProcessId) -> None:
-        if peer in self.lost:
-            return
         name = self.peers[peer].name
         logger.error(
             "node %(peer)s is lost to node %(node)s",
             {"peer": name, "node": self.name},
             extra={"event": "node-lost"},
         )
-        self.lost.add(peer)
         self._report(peer)
         self._program.lost(name)
-        # A node that was refused, as it was restarted, loses those that go on without it. No other
-        # may take them for gone: two that were restarted would begin beside them.
-        if self._goes_on and self.peers[peer].is_known and not self.has_failed:
-            self._go_on_without(peer)
-
-    def _go_on_without(self, peer: ProcessId) -> None:
-        """Wait no more for a lost node, and let those that have not met it do the same.
-
-        A node that has not been started is waited for: it could act on its own when it comes, as the
-        others would without it. This one has been here, so each later start of it is refused: by
-        the nodes that know it, and by those that hear of it here.
-        """
-        self._strangers.discard(peer)
-        self._unable.discard(peer)
-        self._tell_nodes(Absent(peer), but=peer)
-        self._begin_if_able()
 
     def _report(self, peer: ProcessId) -> None:
         """Let the processes that watch a peer know that it is down."""
@@ -474,20 +468,17 @@ class Classic:
             running.host.down(peer)
 
     def _find(self, peer: ProcessId) -> None:
-        """Go on with a peer that was lost and is the same start as before: it was cut off only.
+        """Go on with a peer that was lost and is the same start as before.
 
-        Its messages have waited. Where none of our processes was told that it is down, nothing else
-        has changed. An election was told, and so was its: both sides may have a leader by now, so
-        both find out which is the highest. A mutex that goes on without the lost stays without.
+        Where none of our processes was told that it is down, nothing else has changed. An election
+        was told, and so was its: both sides may have a leader by now, so both find out which is the
+        highest.
         """
-        if peer not in self.lost or (self.tolerates(CRASH) and not self.elects):
-            return
         logger.warning(
             "node %(peer)s is back at node %(node)s",
             {"peer": self.peers[peer].name, "node": self.name},
             extra={"event": "node-back"},
         )
-        self.lost.discard(peer)
         self._elect()
 
     def _elect(self) -> None:
@@ -509,7 +500,7 @@ class Classic:
         """
         name = self.peers[peer].name
         if not self.tolerates_restarts or not incarnation:
-            self._lose(peer)
+            self._carry_out(self.meeting.lose(peer))
             only = " of nodes without a data directory" if self.tolerates(RETURN) else ""
             return (
                 f"node {name!r} was restarted: {self.algorithm.name} does not tolerate"
@@ -522,7 +513,7 @@ class Classic:
         )
         self._report(peer)  # the start that was watched is over, whether it was missed or not
         was_lost = peer in self.lost
-        self.lost.discard(peer)
+        self._carry_out(self.meeting.take_back(peer))
         for lock in sorted(self.processes):
             self.peers[peer].send(lock, b"")
         if was_lost:
@@ -530,9 +521,9 @@ class Classic:
         return None
 
     def _fail(self, reason: str) -> None:
-        if self.has_failed:
+        wishes = self.meeting.refuse()
+        if not wishes:
             return
-        self.has_failed = True
         logger.critical(
             "node %(node)s ends: %(reason)s",
             {"node": self.name, "reason": reason},
@@ -541,6 +532,7 @@ class Classic:
         for running in self.processes.values():
             running.host.stop()
         self._program.failure(Unavailable(reason))
+        self._carry_out(wishes)
 
     # Questions
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LENGTH = struct.Struct(">I")
 HANDSHAKE_BYTES_MAX = 16 * 1024  # of a frame before the peer is known
+EARLY_BYTES_MAX = HANDSHAKE_BYTES_MAX + LENGTH.size  # that come before the connection has a user
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 READ_BYTES_MAX = 64 * 1024  # at once
 BACKLOG_BYTES_MAX = 64 * 1024 * 1024  # that a peer has not read
@@ -41,7 +42,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def _ignore(_: object) -> None:
-    """Take frames before anything is expected, and the end of a connection that has no use."""
+    """Do nothing when a connection begins or ends."""
 
 
 def _complain(connection: Connection, reason: str) -> None:
@@ -121,7 +122,7 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self.hung_up = False  # the other end has closed it, or the network has
         self.transport = asyncio.Transport()  # one that does nothing, until the connection stands
-        self._on_frame: Callable[[memoryview], None] = _ignore
+        self._on_frame: Callable[[memoryview], None] = _ignore  # not called before there is a user
         self._on_close: Callable[[str], None] = _ignore
         self._opened = opened
         self._ended = ended
@@ -130,6 +131,9 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._end_of_turn = _ends.setdefault(self._loop, EndOfTurn())
         self._reference = ref(self)
+        self._early: bytearray | None = (
+            bytearray()
+        )  # what came before it had a user; None: it has one
         self._incoming = bytearray()  # an incomplete frame
         self._awaited = LENGTH.size  # bytes of it, to begin with those of its length
         self._outgoing = bytearray()
@@ -148,10 +152,15 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """Hand each frame, and the reason of the end, to these from now on.
 
-        A frame that makes `on_frame` raise one of `FAULTS` ends the connection.
+        A frame that makes `on_frame` raise one of `FAULTS` ends the connection. Frames that came
+        before there was a user follow in the next turn, when the user has finished what it does.
         """
         self._on_frame = on_frame
         self._on_close = on_close
+        if self._early:
+            self._loop.call_soon(self._feed_early)
+        else:
+            self._early = None
 
     # What the event loop calls
 
@@ -167,6 +176,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle what came, and send the answers."""
+        if self._early is not None:
+            self._keep_early(data)
+            return
         self._is_reading = True
         try:
             self._take(data)
@@ -174,6 +186,24 @@ class Connection(asyncio.Protocol):
             self._is_reading = False
         if self._outgoing:
             self.flush()
+
+    def _keep_early(self, data: bytes) -> None:
+        """Keep what comes before the connection has a user.
+
+        asyncio hands on what came with the end of a TLS handshake before the task that has begun the
+        handshake goes on. A caller sends its hello as soon as its own end of the handshake is over, so
+        both often come in one read. Until it has an answer it sends nothing more.
+        """
+        assert self._early is not None, "it has a user"
+        self._early += data
+        if len(self._early) > EARLY_BYTES_MAX and not self.closed:
+            self.refuse(f"more than {EARLY_BYTES_MAX} bytes before it was asked for any")
+
+    def _feed_early(self) -> None:
+        """Hand on what came before there was a user, and what has come since behind it."""
+        early, self._early = self._early, None
+        if early and not self.closed:
+            self.data_received(bytes(early))
 
     def _take(self, data: bytes) -> None:
         """Cut what came into frames and hand them on.

@@ -1,4 +1,7 @@
-"""What travels between any nodes and programs: the handshake, letters between peers, their receipts."""
+"""What travels between any nodes and programs: the handshake, messages between peers, their receipts.
+
+`Connection.send` in `connection.py` encodes these frames.
+"""
 
 from __future__ import annotations
 

@@ -2,10 +2,13 @@
 
 Letters are numbered and kept until the other end has confirmed them; a new connection begins with
 those that it may have missed. One receipt confirms all letters before it, and nothing waits for it: so
-it is sent after a while, or after many letters. A node that starts again is another process with no memory of its links:
-what was meant for the one before is dropped. Whether the new one is spoken with depends on the
-algorithm: one that has no rule for the return of a process would go on with a process that has
-forgotten what it promised, and two could be inside.
+it is sent after a while, or after many letters. A node that starts again is another process with no memory of its links.
+Whether it is spoken with depends on the algorithm: one that has no rule for the return of a process
+would go on with a process that has forgotten what it promised, and two could be inside.
+
+Letters that the former start has not confirmed are dropped, or kept for the new one. They are kept for an
+algorithm that assumes reliable links to a process that is back: others may learn of its return by way
+of a third node, and write to it, before they meet its new start.
 """
 
 from __future__ import annotations
@@ -81,6 +84,8 @@ class Peer:
         number: ProcessId,
         caller: Callable[[str], Caller],
         handlers: Handlers,
+        *,
+        keeps_letters: bool = False,
     ) -> None:
         """Prepare; calls begin with `start`.
 
@@ -89,17 +94,16 @@ class Peer:
             number: Which node of the configuration the peer is.
             caller: Makes our end of the handshake with a node, for each call.
             handlers: What to do about the peer.
+            keeps_letters: Whether letters that a start of the peer has not confirmed are for the next.
         """
         name, address = list(node.addresses.items())[number - 1]
-        lease = node.lease
         self.name = name
         self._number = number
-        self._patience = lease
+        self._patience = lease = node.lease
         self._handlers = handlers
+        self._keeps_letters = keeps_letters
         self._life: str | None = None  # of the peer: another one for each of its starts
-        self._incarnation = (
-            0  # the number of that start; 0 for the first, and where starts are not counted
-        )
+        self._incarnation = 0  # of that start; 0 for the first, and where starts are not counted
         self._reached: str | None = None  # the start of the peer that our connection is to
         self._is_met = False
         self._waiting: deque[ClassicMessage] = deque()
@@ -177,9 +181,8 @@ class Peer:
         if self._is_over(life, incarnation):
             raise ProtocolError(OVER)
         if self._life is not None and life != self._life:
-            self._waiting.clear()
-            self._unconfirmed.clear()
-            posted, self._posted, self._bytes = self._posted, 0, 0
+            posted = self._posted
+            self._begin_anew()
             objection = self._handlers.restarted(self._number, incarnation)
             if objection is not None:
                 # We keep to the start that we know: its last letters may be on their way still, and
@@ -195,6 +198,17 @@ class Peer:
         self._life = life
         self._incarnation = incarnation
 
+    def _begin_anew(self) -> None:
+        """Number letters from 1, for a start of the peer that has had none."""
+        letters = (*self._unconfirmed, *self._waiting) if self._keeps_letters else ()
+        self._unconfirmed.clear()
+        self._waiting.clear()
+        self._waiting.extend(
+            ClassicMessage(number, letter.lock, letter.content)
+            for number, letter in enumerate(letters, 1)
+        )
+        self._posted, self._bytes = len(letters), 0
+
     def _is_over(self, life: str, incarnation: int) -> bool:
         # The very first start has 0, as all have where starts are not counted; those are never over.
         return life != self._life and incarnation < self._incarnation
@@ -208,6 +222,13 @@ class Peer:
         self._waiting.append(ClassicMessage(number, lock, content))
         self._push()
         return number
+
+    def probe(self) -> None:
+        """Have the peer give a sign of life: a connection over which none comes for a lease is broken.
+
+        A letter that the peer has had is confirmed once more, and is not delivered.
+        """
+        self._link.send(ClassicMessage(0, "", b""))
 
     def _push(self) -> None:
         """Send what waits, but no more at a time than a connection takes before it is read."""
@@ -326,10 +347,16 @@ class Peers:
         outsiders: str,
         *,
         admin: Callable[[Connection, memoryview], None] | None = None,
+        keeps_letters: bool = False,
     ) -> None:
-        """Prepare; `outsiders` is what a program that is no node is told.
+        """Prepare to listen and to call.
 
-        `admin` takes each frame of a program that only asks questions; without it there are none.
+        Args:
+            node: This node, and how it reaches the others.
+            handlers: What this node does about its peers.
+            outsiders: What a program that is not a node is told.
+            admin: Takes each frame of a program that only asks questions; without it there are none.
+            keeps_letters: Whether letters that a start of a peer has not confirmed are for the next.
         """
         self._name = node.name
         self._outsiders = outsiders
@@ -347,7 +374,7 @@ class Peers:
             credentials=lambda: self._credentials,
         )
         self._peers = {
-            number: Peer(node, number, self._caller, handlers)
+            number: Peer(node, number, self._caller, handlers, keeps_letters=keeps_letters)
             for number, name in enumerate(node.addresses, 1)
             if name != node.name
         }
@@ -369,8 +396,7 @@ class Peers:
 
     async def stop(self) -> None:
         """Call no more, and end all connections."""
-        for peer in self:
-            await peer.stop()
+        await asyncio.gather(*(peer.stop() for peer in self))
         await self._listener.close()
 
     def _caller(self, node: str) -> Caller:

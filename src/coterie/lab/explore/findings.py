@@ -18,6 +18,7 @@ from coterie.lab.explore.properties import (
     Sometimes,
     inside,
     liveness,
+    may_ask,
     not_waiting,
 )
 from coterie.lab.explore.reachability import Backward
@@ -120,15 +121,17 @@ class Inspector:
         ends = namespace(rows).flatnonzero(~busy)
         rows, ends = on_host(rows.take(ends, axis=1)), on_host(ends)
         # A run that ends is fair, as no step stays possible. ENTRY and PROGRESS owe the same: once is enough.
-        promised = [item.predicate for item in self.possible]
-        promised += [item.predicate for item in self._eventually]
-        for predicate in dict.fromkeys(promised):
+        promised = {item.predicate: item.verb for item in self.possible}
+        for item in self._eventually:
+            promised.setdefault(item.predicate, "go on")
+        for predicate, verb in promised.items():
             owed = self._judge.owed(predicate, rows)
             stuck = np.flatnonzero(owed.any(axis=0))
             if stuck.size:
                 places = np.flatnonzero(owed[:, stuck[0]]).tolist()
-                wait = "waits" if len(places) == 1 else "wait"
-                reason = f"no message or timer is pending; {name_processes(places)} {wait} forever"
+                others = self._judge.places(may_ask, rows[:, stuck[0]])
+                waits = say_stalled(places, verb) if others else say_forever(places)
+                reason = f"no message or timer is pending; {waits}"
                 self.finding = Finding(DEADLOCK, reason, first + int(ends[stuck[0]]))
                 return
         for settles in self._settles:
@@ -140,37 +143,39 @@ class Inspector:
                 return
 
     def look_back(self, rows: Rows, transitions: Transitions, *, endless: bool) -> None:
-        """Report what can never come, or need never come, in a graph with cycles.
+        """Report what cannot come by itself, or need never come, in a graph with cycles.
 
         It is `endless` if users may call again and again.
         """
         sources, targets, steps, _ = transitions.arrays()
         certain = steps != 0
-        self._look_for_hopeless(rows, sources[certain], targets[certain])
+        self._look_for_stalled(rows, sources[certain], targets[certain])
         self._decided = transitions.complete
         if self.finding is None and self._decided:
             self._look_for_cycles(rows, transitions, endless=endless)
         if self.finding is None and self._decided and endless:
             self._count_overtaking(rows, transitions)
 
-    def _look_for_hopeless(self, rows: Rows, sources: Numbers, targets: Numbers) -> None:
-        """Report the first state from which a process can never get what it is owed."""
+    def _look_for_stalled(self, rows: Rows, sources: Numbers, targets: Numbers) -> None:
+        """Report the first state from which a process cannot get what it is owed unless a user asks."""
         graph = Backward(rows.shape[1], sources, targets)
         for item in self.possible:
             for place, owed in enumerate(self._judge.owed(item.predicate, rows)):
-                hopeless = np.flatnonzero(~graph.can_reach(~owed))
-                if not hopeless.size:
+                stalled = np.flatnonzero(~graph.can_reach(~owed))
+                if not stalled.size:
                     continue
-                state = int(hopeless[0])
+                state = int(stalled[0])
                 if self.finding is None or state < self.finding.state:
-                    reason = f"{name_processes([place])} {item.text}"
+                    reason = say_stalled([place], item.verb)
                     self.finding = Finding(item.name, reason, state)
         for settles in self._settles:
             rest = np.ones(rows.shape[1], np.bool_)
             rest[sources] = False
             restless = np.flatnonzero(~graph.can_reach(rest))
             if restless.size and (self.finding is None or restless[0] < self.finding.state):
-                reason = "from here on it never comes to rest"
+                others = self._judge.places(may_ask, rows[:, restless[0]])
+                rests = "comes to rest only if a user asks" if others else "never comes to rest"
+                reason = f"from here on it {rests}"
                 self.finding = Finding(settles.name, reason, int(restless[0]))
 
     def _look_for_cycles(self, rows: Rows, transitions: Transitions, *, endless: bool) -> None:
@@ -225,3 +230,14 @@ def name_processes(places: Sequence[int]) -> str:
     if len(ids) == 1:
         return f"process {ids[0]}"
     return f"processes {', '.join(ids[:-1])} and {ids[-1]}"
+
+
+def say_stalled(places: Sequence[int], verb: str) -> str:
+    """Say that processes get no further by what is sure to happen; a request may help them or not."""
+    are = "is" if len(places) == 1 else "are"
+    return f"{name_processes(places)} {are} stalled and can {verb} only if another user asks"
+
+
+def say_forever(places: Sequence[int]) -> str:
+    """Say that processes wait in a state at rest in which no user is left who could ask."""
+    return f"{name_processes(places)} {'waits' if len(places) == 1 else 'wait'} forever"

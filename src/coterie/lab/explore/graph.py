@@ -93,6 +93,10 @@ class StateGraph:
         owed = self._judge.owed(item.predicate, self.locals[:, number : number + 1])
         return np.flatnonzero(owed).tolist()
 
+    def live(self, number: int) -> list[int]:
+        """Return the places of the processes that live in one state."""
+        return self._judge.live(self.locals[:, number])
+
     @cached_property
     def stuck(self) -> Flags:
         """Where nothing is sure to happen any more, though a process is owed something."""
@@ -123,13 +127,20 @@ class StateGraph:
         return broken
 
     @cached_property
-    def hopeless(self) -> dict[str, list[Flags]]:
-        """Where a process can never get what it is owed, for each such property and each place.
+    def stalled(self) -> dict[str, list[Flags]]:
+        """Where a process cannot get what it is owed unless a user asks, by property and place.
 
-        It must be possible without faults, and without another call. A property of the whole system
-        at rest has one entry.
+        A property of the whole system at rest has one entry.
         """
-        graph = self._backward(self.certain)
+        return self._unreachable(self._backward(self.certain))
+
+    @cached_property
+    def lost(self) -> dict[str, list[Flags]]:
+        """Where a process can never get what it is owed, even if others ask: not without a fault."""
+        return self._unreachable(self._without_faults)
+
+    def _unreachable(self, graph: Backward) -> dict[str, list[Flags]]:
+        """Return from where no way in this graph leads to what is owed."""
         found: dict[str, list[Flags]] = {}
         for item in self.properties:
             if isinstance(item, CanAlwaysStill):
@@ -143,9 +154,9 @@ class StateGraph:
 
     @cached_property
     def wrong(self) -> Flags:
-        """Where a violation shows, or can no longer be avoided by what is sure to happen."""
+        """Where a violation shows, or can no longer be avoided unless a user asks."""
         wrong = self.broken.copy()
-        for places in self.hopeless.values():
+        for places in self.stalled.values():
             for flags in places:
                 wrong |= flags
         return wrong
@@ -211,7 +222,7 @@ class StateGraph:
         return np.append(flags, False)
 
     def _with_sink(self, flags: Flags) -> Flags:
-        """What raises is broken, not hopeless."""
+        """What raises is broken, not stalled."""
         flags[self.size] = True
         return flags
 

@@ -75,6 +75,10 @@ class Judge:
         owed: Flags = alive.take(seats) > happy.take(seats)
         return owed
 
+    def live(self, state: Rows) -> list[int]:
+        """Places of the processes that live in one state."""
+        return self.places(_alive, state)
+
     def _together(self, predicate: RowPredicate, rows: Rows) -> Flags:
         known = self._combinations.setdefault(predicate, {})
         combinations, which = np.unique(

@@ -74,13 +74,13 @@ class CanAlwaysStill(msgspec.Struct, frozen=True):
     """From every reachable state, each live seat can get to fulfil the predicate.
 
     It must be possible without faults, and without any further request: users that are inside
-    leave, but none need ever ask again. The text says what is wrong with a seat that
-    cannot get there.
+    leave, but none need ever ask again. A seat that cannot get there so is *stalled*; it is *lost*
+    if the requests of others cannot help, either.
     """
 
     name: str
     predicate: SeatPredicate
-    text: str
+    verb: str  # what a seat does that gets there, such as `enter`
 
 
 class Eventually(msgspec.Struct, frozen=True):
@@ -146,6 +146,12 @@ def waiting(seat: Seat) -> bool:
     return isinstance(seat.user, MutexUser) and seat.user.phase is Phase.WAITING
 
 
+def may_ask(seat: Seat) -> bool:
+    """Return whether the user may make a request, however few entries a search allows."""
+    user = seat.user
+    return user.phase is Phase.IDLE if isinstance(user, MutexUser) else bool(user.calls())
+
+
 def not_waiting(seat: Seat) -> bool:
     """Return whether the user has what it asked for."""
     return not waiting(seat)
@@ -153,7 +159,7 @@ def not_waiting(seat: Seat) -> bool:
 
 MUTUAL_EXCLUSION = Always("mutual exclusion", (at_most(1, inside),), "more than one is inside")
 CONTENTION = Sometimes("contention", (at_least(1, waiting), at_least(1, inside)))
-ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "can never enter")
+ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "enter")
 PROGRESS = Eventually("every wait ends", not_waiting, "may wait without end")
 WAITED = Exercised("a wait", (at_least(1, waiting),), "no process ever waits")
 POSSIBLE: tuple[Property, ...] = (MUTUAL_EXCLUSION, CONTENTION, ENTRY)

@@ -68,7 +68,7 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
     if name == "leaders" or name.startswith("classic"):
         # A node that has not been connected for a lease is lost, and a connection takes round trips.
         lease = max(lease, LEASE_DELAYS * (delay + spread))
-    if name in OF_NODES_ALONE:
+    if name in OF_NODES_ALONE and name != "classic-rejoins":  # which has sizes of its own
         nodes = random.choice((2, 3, 3) if "store" in name else (3, 3, 4, 5))
     plan = RunPlan(
         seed,
@@ -108,22 +108,28 @@ def _details(workload: str) -> list[str]:
         case "leaders" | "leaders-apart":
             # A list of `ring` may be lost where a node takes its beginner for lost.
             return elections() if workload == "leaders" else ["bully/watching"]
-        case "store" | "store-lives" | "store-disks":
-            return list(schemes())
+        case "store" | "store-lives" | "store-disks" | "store-mixture":
+            return variants_of_schemes() if workload == "store-mixture" else list(schemes())
         case _:
-            return ["two-phase-locking"] if workload == "far-store" else [""]
+            return [ONLY.get(workload, "")]
 
 
+ONLY = {
+    "far-store": "two-phase-locking",
+    "classic-rejoins": "fault-tolerant/repaired",  # no other has a rule for the return of a process
+}
 OF_NODES_ALONE = (
     "store",
     "store-disks",
     "store-lives",
+    "store-mixture",
     "far-store",
     "classic",
     "classic-crashes",
     "classic-long",
     "classic-late",
     "classic-returns",
+    "classic-rejoins",
     "leaders",
     "leaders-apart",
 )
@@ -158,7 +164,7 @@ MIXED = (
     "store-disks",
     "store",
     "store",
-    "store",
+    "store-mixture",
 )
 
 
@@ -183,6 +189,15 @@ def elections() -> list[str]:
         if issubclass(entry.process, Election)
         for variant in entry.variants
         if variant.sound
+    ]
+
+
+def variants_of_schemes() -> list[str]:
+    """List the schemes of a store, each with the variant to run."""
+    return [
+        f"{scheme.name}/{variant.name}"
+        for scheme in schemes().values()
+        for variant in scheme.variants
     ]
 
 

@@ -60,7 +60,7 @@ class Chronicle:
 
     def _wrote(self, name: Name, key: str, value: Value) -> None:
         self.written[name][key] = value
-        self._line(HistoryEvent(name, "write", key, None if value is None else value.decode()))
+        self._line(HistoryEvent(name, "write", key, _text(value)))
 
     def _answered(self, answer: UserAnswer) -> None:
         name = answer.transaction
@@ -83,10 +83,9 @@ class Chronicle:
                 pass
 
     def _saw(self, found: Found) -> None:
-        value = None if found.value is None else found.value.decode()
         own = found.key in self.written[found.transaction]
         version = None if own else found.number or BEGINNING
-        self._line(HistoryEvent(found.transaction, "read", found.key, value, version))
+        self._line(HistoryEvent(found.transaction, "read", found.key, _text(found.value), version))
 
     def _line(self, line: HistoryEvent) -> None:
         self.lines.append((self._count, line))
@@ -108,3 +107,7 @@ class Chronicle:
             op = "commit" if name in self.committed else "abort"
             history.add(HistoryEvent(transaction.name, op), end)
         return history
+
+
+def _text(value: Value) -> str | None:
+    return None if value is None else value.decode(errors="backslashreplace")

@@ -154,6 +154,14 @@ class Scheduler(msgspec.Struct, array_like=True):
     # do not see it before in any case. Where stamps decide, each moment brings more readers that refuse it.
     write_may_wait: ClassVar[bool] = True
 
+    # What was read at this site may be written by others from the moment that it is prepared, before the
+    # outcome is known. Then no other site may still have to get a lock (`Course.growing_late`).
+    prepare_releases_reads: ClassVar[bool] = False
+
+    # A transaction that has voted elsewhere may wait here: whatever it holds there, those that it waits for
+    # here never wait for it, or a search finds the cycle.
+    voters_may_wait: ClassVar[bool] = True
+
     active: dict[Name, Active] = {}
 
     # Requests

@@ -145,7 +145,21 @@ class Coordinator(msgspec.Struct, array_like=True):
         if not course.visits:
             self._end(name, Committed(name, course.attempt.stamp), step)
             return
-        self._prepare(course, step)
+        growing = course.growing_late() if step.scheduler.prepare_releases_reads else []
+        if growing:
+            self._write_first(course, growing, step)
+        else:
+            self._prepare(course, step)
+
+    def _write_first(self, course: Course, visits: list[Visit], step: Step) -> None:
+        """Send held writes as requests; the commit goes on when all of them are granted."""
+        course.is_last, course.silence = True, 0
+        course.blockers.clear()
+        course.awaited = [visit.site for visit in visits]
+        for visit in visits:
+            visit.release()
+            course.request = visit.request
+            self._send_ask(course, visit, step)
 
     def _prepare(self, course: Course, step: Step) -> None:
         course.state, course.silence = "voting", 0

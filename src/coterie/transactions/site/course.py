@@ -44,6 +44,8 @@ class Visit(msgspec.Struct, array_like=True):
     count: int = 0  # requests made there
     request: Request | None = None  # the last of them that was sent
     life: int | None = None  # of the site, in which it has answered; None: it has not yet
+    read: set[str] = set()  # keys that were read there
+    scanned: bool = False  # ranges were read there
     updated: set[str] = set()  # keys that were read there for update
     held: list[Write] = []  # writes of these, which travel with the next message
     held_bytes: int = 0
@@ -81,8 +83,12 @@ class Visit(msgspec.Struct, array_like=True):
         self.request = request
         self.writes, self.held_bytes = tuple(self.held), 0
         self.held.clear()
-        if isinstance(request, Read) and request.update:
-            self.updated.add(request.key)
+        if isinstance(request, Read):
+            self.read.add(request.key)
+            if request.update:
+                self.updated.add(request.key)
+        elif isinstance(request, Scan):
+            self.scanned = True
 
     def takes(self, reply: Reply) -> bool:
         """Take the answer to the last request, and return True; False if this is another one.
@@ -151,6 +157,24 @@ class Course(msgspec.Struct, array_like=True):
             visit = Visit(site)
             self.visits.append(visit)
         return visit
+
+    def growing_late(self) -> list[Visit]:
+        """Return the visits whose held writes must not travel with the prepare under locking.
+
+        A prepare releases the locks on what was read and not written. So if it also brings writes,
+        one site would release locks while another one still waits for its own: there is no moment
+        at which the transaction has all its locks, and two transactions that each read what the
+        other writes could both commit. The writes may travel with the prepare if no site releases
+        anything, as in a transfer, or if the only site that does is the only one with held writes:
+        it carries them out before it releases anything.
+        """
+        growing = [visit for visit in self.visits if visit.held]
+        shrinking = [
+            visit for visit in self.visits if visit.scanned or not visit.read <= self.sizes.keys()
+        ]
+        if any(one is not other for one in growing for other in shrinking):
+            return growing
+        return []
 
     def weigh(self, key: str, value: Value) -> None:
         """Raise `UsageError` if a write makes it too large, before any site hears of it."""

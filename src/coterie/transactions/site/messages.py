@@ -11,6 +11,7 @@
 Requests of a transaction to one site are counted, so that each is carried out once and a site that
 has forgotten some of them does not vote. A write of a key that was read for update there has no `Ask`
 of its own: it travels with the next request to the site, or with the prepare, and is counted as well.
+Under two-phase locking it does not travel with a prepare that releases locks elsewhere.
 A life of a site is the time from one start of it to the next: each answer and each vote names the life
 that gives it, and each request after the first answer the life that is meant. So no transaction rests on
 what a site has forgotten, however late an answer from before its restart arrives.

@@ -63,6 +63,7 @@ FORGOTTEN = "the site has forgotten it"
 STALE = "what it has read was written since"
 ABANDONED = "its coordinator does not answer"
 DOUBTED = "another site is in doubt about it"
+MUST_NOT_WAIT = "older ones are in its way, which could not wound it where it has voted"
 
 ENDED_MAX = 1000  # remembered, to help others out of doubt
 
@@ -227,11 +228,14 @@ class Resource(msgspec.Struct, array_like=True):
         self, part: Part, answer: Found | Accepted, answers: list[Answer], step: Step
     ) -> None:
         """Send an answer, unless other requests came with this one: then go on with those."""
+        name = part.attempt.name
         if part.queue:
-            self._go_on(part, answers, step)
+            # What this request did may have ended its own transaction: an older one that waits is in
+            # the way of the new lock, and wounds it. Its refusal stands behind this answer then.
+            if name in step.scheduler.active:
+                self._go_on(part, answers, step)
             return
         part.reply = answer
-        name = part.attempt.name
         self._reply(name, part.count, answer, coordinator_of(name), step)
 
     def _hand_out(self, part: Part, listed: Listed, step: Step) -> None:
@@ -289,17 +293,20 @@ class Resource(msgspec.Struct, array_like=True):
             answers: list[Answer] = []
             self._go_on(part, answers, step)
             self.pass_on(answers, step)
-            if part.queue and name in self.parts and sender != step.me:
-                self._postpone_decision(part, sender, step)
+            if part.queue and name in self.parts:
+                self._delay_vote(part, sender, step)
 
-    def _postpone_decision(self, part: Part, coordinator: ProcessId, step: Step) -> None:
-        """Take a prepare whose writes have to wait for a request, if this site alone would decide.
-
-        A commit that another site decides about cannot be called off, so it must not wait for the
-        locks of others. The coordinator hears now that nothing is decided, and may abort; it asks
-        again when the writes are accepted.
-        """
-        if len(part.sites) == 1:
+    def _delay_vote(self, part: Part, coordinator: ProcessId, step: Step) -> None:
+        """Decide what becomes of a prepare whose writes have to wait for the locks of others."""
+        name, scheduler = part.attempt.name, step.scheduler
+        if len(part.sites) > 1:
+            if not scheduler.voters_may_wait:
+                self.refuse(name, MUST_NOT_WAIT, step, scheduler.waits()[name])
+        elif coordinator != step.me:
+            # This site alone would decide. A commit that another site decides about cannot be called
+            # off, so it must not wait for the locks of others: the prepare is taken for a request. The
+            # coordinator hears now that nothing is decided, and may abort; it asks again when the
+            # writes are accepted.
             part.sites, part.reply = (), None
             part.queue.pop()  # it is not to be prepared
             self._say_pending(part, coordinator, step)

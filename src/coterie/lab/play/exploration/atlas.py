@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.lab.explore.budget import Budget, Watch
-from coterie.lab.explore.findings import DEADLOCK, NO_ERROR, name_processes
+from coterie.lab.explore.findings import (
+    DEADLOCK,
+    NO_ERROR,
+    name_processes,
+    say_forever,
+    say_stalled,
+)
 from coterie.lab.explore.graph import explore_all
 from coterie.lab.explore.properties import MUTUAL_EXCLUSION, Always, CanAlwaysStill, Settles
 from coterie.lab.play.exploration.fate import OUTSIDE, SAFE, Fate, fate
@@ -23,8 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.lab.explore.graph import StateGraph
-    from coterie.lab.explore.tables.arrays import Numbers, Rows
+    from coterie.lab.explore.tables.arrays import Flags, Numbers, Rows
     from coterie.lab.play.exploration.bound import Bound
+    from coterie.lab.play.exploration.fate import Word
     from coterie.lab.play.exploration.goal import Goal
     from coterie.lab.scenario.play import Play
     from coterie.lab.scenario.world import Move
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
 STATES_MAX = 400_000
 SECONDS_MAX = 2.0
 USUAL = Budget(STATES_MAX, SECONDS_MAX)
+NO_GOOD_REST = "it can never come to a rest at which all is well, within the bound"
+GOOD_REST_IF_ASKED = "it can come to a rest at which all is well only if a user asks"
 
 
 class Searched(msgspec.Struct, frozen=True):
@@ -123,46 +132,66 @@ class Atlas:
     def _fate(self, number: int) -> Fate:
         graph = self.graph
         if graph.broken[number]:
-            name, text = self._violation(number)
-            return fate("broken", text, 0, name)
+            return self._violation(number)
         if graph.wrong[number]:
             return self._loss(number)
         near, far, edge = (int(each[number]) for each in (graph.near, graph.far, graph.edge))
         if near >= 0 and graph.doomed[number]:
             text = f"every way leads to a violation; the nearest is {_moves(near)} away"
-            return fate("doomed", text, near)
+            return fate("doomed", text, near, is_final=True)
         return _danger(near, far, edge)
 
     def _loss(self, number: int) -> Fate:
-        """Say which processes can never get what they are owed, and when it shows."""
-        shown = int(self.graph.shown[number])
+        """Say which processes cannot get what they are owed, or only if a user asks, and when it shows."""
+        graph = self.graph
+        shown = int(graph.shown[number])
         shows = f"; it shows in {_moves(shown)}" if shown >= 0 else ""
+        final = bool(graph.doomed[number])
         for item in self.scope.properties:
-            hopeless = self.graph.hopeless.get(item.name, [])
-            places = [place for place, flags in enumerate(hopeless) if flags[number]]
-            if places and isinstance(item, CanAlwaysStill):
-                text = f"{name_processes(places)} {item.text}"
-                lost = tuple(place + 1 for place in places)
-                return fate("lost", text + shows, max(shown, 0), item.name, lost)
-            if places:
-                text = "it can never come to a rest at which all is well"
-                return fate("lost", text + shows, max(shown, 0), item.name)
-        raise AssertionError("what is wrong is broken or lost")
+            stalled = _places(graph.stalled.get(item.name, []), number)
+            lost = _places(graph.lost.get(item.name, []), number)
+            if not stalled:
+                continue
+            if isinstance(item, CanAlwaysStill):
+                text = self._say_lost(item, number) if lost else _say_asked(stalled, item.verb)
+                processes = tuple(place + 1 for place in lost)
+            else:
+                text, processes = NO_GOOD_REST if lost else GOOD_REST_IF_ASKED, ()
+            word: Word = "lost" if lost else "stalled"
+            return fate(word, text + shows, max(shown, 0), item.name, processes, is_final=final)
+        raise AssertionError("what is wrong is broken, lost or stalled")
 
-    def _violation(self, number: int) -> tuple[str, str]:
+    def _say_lost(self, item: CanAlwaysStill, number: int) -> str:
+        """Say who can never get what it is owed: beyond the bound if no user is left who could ask."""
+        lost = _places(self.graph.lost[item.name], number)
+        within = " within the bound" * (lost != self.graph.live(number))
+        return f"{name_processes(lost)} can never {item.verb}{within}"
+
+    def _violation(self, number: int) -> Fate:
         """Name the property that is violated in a state, and say how."""
         graph = self.graph
+        final = bool(graph.doomed[number])
         for item in self.scope.properties:
             if isinstance(item, Always) and graph.crowded[item.name][number]:
-                return item.name, item.text
+                return fate("broken", item.text, 0, item.name, is_final=True)
             if isinstance(item, CanAlwaysStill) and graph.stuck[number]:
-                places = graph.owed(item, number)
-                wait = "waits" if len(places) == 1 else "wait"
-                who = name_processes(places)
-                return DEADLOCK, f"no message or timer is pending; {who} {wait} forever"
+                lost = _places(graph.lost[item.name], number)
+                processes = tuple(place + 1 for place in lost)
+                text = f"no message or timer is pending; {self._say_wait(item, number, lost)}"
+                return fate("broken", text, 0, DEADLOCK, processes, is_final=final)
             if isinstance(item, Settles) and graph.unsettled[item.name][number]:
-                return item.name, f"no message or timer is pending, and {item.text}"
-        return NO_ERROR, "a process raised an error"
+                text = f"no message or timer is pending, and {item.text}"
+                return fate("broken", text, 0, item.name, is_final=final)
+        return fate("broken", "a process raised an error", 0, NO_ERROR, is_final=True)
+
+    def _say_wait(self, item: CanAlwaysStill, number: int, lost: list[int]) -> str:
+        """Say how the wait can end in a state at rest, if it can."""
+        owed = self.graph.owed(item, number)
+        if owed == self.graph.live(number):
+            return say_forever(owed)
+        stalled = [place for place in owed if place not in lost]
+        said = [self._say_lost(item, number)] if lost else []
+        return "; ".join([*said, *([say_stalled(stalled, item.verb)] if stalled else [])])
 
 
 def build(play: Play, bound: Bound, budget: Budget = USUAL) -> Atlas:
@@ -203,7 +232,7 @@ def ended(play: Play) -> Fate:
     """Return the fate of a play that a violation has ended."""
     last = play.world.records[-1]
     assert isinstance(last, Violated), "a play is over when something was violated"
-    return fate("broken", last.text, 0, last.name)
+    return fate("broken", last.text, 0, last.name, is_final=True)
 
 
 def _is_crowded(play: Play) -> bool:
@@ -222,6 +251,15 @@ def _danger(near: int, far: int, edge: int) -> Fate:
     if edge >= 0:
         return fate("open", f"nothing is wrong within {_moves(edge)}; more was not searched", edge)
     return SAFE
+
+
+def _places(flags: Sequence[Flags], number: int) -> list[int]:
+    """Return the places that are marked in a state."""
+    return [place for place, each in enumerate(flags) if each[number]]
+
+
+def _say_asked(places: Sequence[int], verb: str) -> str:
+    return f"{name_processes(places)} can {verb} only if another user asks"
 
 
 def _moves(count: int) -> str:

@@ -2,16 +2,16 @@
 
     two inside           mutual exclusion is violated
     deadlock             nothing is pending any more, and some process waits
-    starve 3             process 3 waits, and can never enter any more
+    starve 3             process 3 waits, and can never enter any more, even if others ask
     disagree             an election is at rest, and not all follow one live leader
     error                a process raises an error
     broken               one of these shows: two inside, a deadlock, disagreement, an error
-    stuck                broken, or some process can never get what it waits for
+    stuck                a property is violated, or bound to be, and only a fault can help any more
     inside 2             process 2 is inside
     inside 2 before 1    process 2 is inside, while process 1 waits
     served               every process has been inside and has left
 
-A goal is judged by the atlas, which also knows the fewest moves to it.
+A crashed process neither waits nor is inside. A goal is judged by the atlas, which also knows the fewest moves to it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from coterie.lab.play.exploration.atlas import Searched
     from coterie.lab.play.exploration.fate import Fate
     from coterie.lab.scenario.play import Play
-    from coterie.process import Seat
+    from coterie.process import ProcessId, Seat
 
 Kind = Literal[
     "two inside", "deadlock", "starve", "disagree", "error", "broken", "stuck", "inside", "served"
@@ -74,23 +74,26 @@ class Goal(msgspec.Struct, frozen=True):
 
     def reached(self, play: Play, here: Fate | None) -> bool:
         """Return whether a play has reached it; `here` is its fate, None if that is not known."""
-        seats = play.world.seats
         match self.kind:
             case "inside":
-                awaited = self.other == 0 or waiting(seats[self.other])
-                return inside(seats[self.process]) and awaited
+                awaited = self.other == 0 or _fulfils(play, self.other, waiting)
+                return _fulfils(play, self.process, inside) and awaited
             case "served":
-                return all(play.asked[me] and idle(seat) for me, seat in seats.items())
+                return all(play.asked[me] and _fulfils(play, me, idle) for me in play.world.seats)
             case "starve":
-                lost = here is not None and here.word == "lost" and self.process in here.processes
-                return lost or (_shows(here, DEADLOCK) and waiting(seats[self.process]))
+                return here is not None and self.process in here.processes
             case "error":
                 return play.over and not _shows(here, MUTUAL_EXCLUSION.name)
-            case "broken" | "stuck":
-                words = ("broken",) if self.kind == "broken" else ("broken", "lost")
-                return here is not None and here.word in words
             case _:
-                return _shows(here, VIOLATED[self.kind])
+                return here is not None and self._is_shown(here)
+
+    def _is_shown(self, here: Fate) -> bool:
+        """Return whether the fate of a state says that it is reached."""
+        if self.kind == "stuck":
+            return here.is_final and here.word != "doomed"
+        if self.kind == "broken":
+            return here.word == "broken"
+        return _shows(here, VIOLATED[self.kind])
 
     def is_decided(self, here: Fate | None, searched: Searched) -> bool:
         """Return whether a search knows enough of a state to say that this is not reached there.
@@ -115,13 +118,14 @@ class Goal(msgspec.Struct, frozen=True):
         }
         match self.kind:
             case "stuck":
-                flags = graph.wrong
+                flags = graph.wrong & graph.doomed
             case "error":
                 flags = nowhere
                 flags[graph.size] = True
             case "starve":
-                places = graph.hopeless.get(ENTRY.name)
-                flags = nowhere if places is None else places[self.process - 1]
+                places = graph.lost.get(ENTRY.name)
+                crowded = graph.crowded.get(MUTUAL_EXCLUSION.name, nowhere)
+                flags = nowhere if places is None else places[self.process - 1] & ~crowded
             case "inside":
                 flags = graph.fulfil(inside)[self.process - 1]
                 if self.other:
@@ -131,6 +135,11 @@ class Goal(msgspec.Struct, frozen=True):
             case kind:
                 flags = simple[kind]
         return flags
+
+
+def _fulfils(play: Play, process: ProcessId, predicate: SeatPredicate) -> bool:
+    world = play.world
+    return process not in world.crashed and predicate(world.seats[process])
 
 
 def _shows(here: Fate | None, violated: str) -> bool:

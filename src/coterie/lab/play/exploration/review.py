@@ -56,7 +56,7 @@ def find_blunder(before: Play, atlas: Atlas, number: int, made: str) -> Blunder 
     return Blunder(number, made, better.text, code_of(better.text), fate.word, text)
 
 
-def _rank(choice: tuple[Move, Fate]) -> tuple[int, bool, int]:
+def _rank(choice: tuple[Move, Fate]) -> tuple[bool, int, bool, int]:
     """Put the better fate first; of equal ones no fault, and the later violation."""
     move, fate = choice
-    return fate.rank, move.is_fault, -(fate.moves or 0)
+    return fate.is_final, fate.rank, move.is_fault, -(fate.moves or 0)

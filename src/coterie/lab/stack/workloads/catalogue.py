@@ -16,6 +16,7 @@ from coterie.lab.stack.workloads.classic import (
     CrashingClassics,
     LateClassics,
     LongClassics,
+    RejoiningClassics,
     ReturningClassics,
 )
 from coterie.lab.stack.workloads.election import ApartLeaders, Leaders
@@ -38,6 +39,7 @@ from coterie.lab.stack.workloads.outages import (
     Shutdowns,
 )
 from coterie.lab.stack.workloads.store import Bank, DisksOfSites, FarBank, LivesOfSites
+from coterie.lab.stack.workloads.store_mixture import Mixture
 
 if TYPE_CHECKING:
     from coterie.lab.stack.workloads.workload import Workload
@@ -62,11 +64,13 @@ WORKLOADS: dict[str, type[Workload]] = {
     "classic": ClassicLocks,
     "classic-crashes": CrashingClassics,
     "classic-returns": ReturningClassics,
+    "classic-rejoins": RejoiningClassics,
     "classic-long": LongClassics,
     "classic-late": LateClassics,
     "store": Bank,
     "store-lives": LivesOfSites,
     "store-disks": DisksOfSites,
+    "store-mixture": Mixture,
     "far-store": FarBank,
     "leaders": Leaders,
     "leaders-apart": ApartLeaders,

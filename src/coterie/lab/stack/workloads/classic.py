@@ -101,6 +101,18 @@ class ReturningClassics(ClassicLocks):
     must_end = False
 
 
+class RejoiningClassics(ClassicLocks):
+    """Classic algorithms with a rule for the return of a process: nodes are killed and come back."""
+
+    sizes: ClassVar[tuple[int, ...]] = (5, 7)
+    kinds: ClassVar[tuple[str, ...]] = ("kill",)
+    faults_most = 12
+
+    def has_disks(self) -> bool:
+        """Let all nodes count their starts."""
+        return True
+
+
 class LongClassics(ClassicLocks):
     """Classic algorithms that tolerate crashes, with none: long holds alone must not matter."""
 

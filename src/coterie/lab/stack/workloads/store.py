@@ -14,6 +14,7 @@ from coterie.lab.stack.workloads.workload import Workload
 from coterie.lab.stack.world import ViolationError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
     from random import Random
 
     from coterie.cluster.store import ClusterStore
@@ -30,6 +31,7 @@ class Bank(Workload):
     longest_leases = 1.5
     timeout_leases: ClassVar[float | None] = 4  # of each request
     attempt_seconds_max: ClassVar[float] = math.inf  # until an attempt has ended, one way or other
+    users: ClassVar[int] = 2  # of each site
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
@@ -56,9 +58,10 @@ class Bank(Workload):
     async def node(self, process: Process) -> None:
         """Keep a share of the keys, and transfer money until it is time to stop."""
         over = self.scene.end_of(process)
-        async with join_store(self.parsed, node=process.name, timeout=4 * self.plan.lease) as store:
+        async with self._joined(process) as store:
             using = [
-                asyncio.ensure_future(self._use(process, store, number)) for number in range(2)
+                asyncio.ensure_future(self._use(process, store, number))
+                for number in range(self.users)
             ]
             asked = asyncio.ensure_future(over.wait())
             await _until(asked, using)
@@ -70,6 +73,9 @@ class Bank(Workload):
             await asyncio.wait(using)
         if not self.scene.is_closing:
             raise Unavailable("it was ended in good order")
+
+    def _joined(self, process: Process) -> AbstractAsyncContextManager[ClusterStore]:
+        return join_store(self.parsed, node=process.name, timeout=4 * self.plan.lease)
 
     async def _use(self, process: Process, store: ClusterStore, number: int) -> None:
         random, lease = self.scene.random(process, number), self.plan.lease

@@ -16,7 +16,7 @@ other claims, which are judged again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from coterie.algorithms.deadlock import Graph, all_of, explain
 from coterie.algorithms.deadlock.victim import PICKS_MAX
@@ -135,7 +135,13 @@ class WaitDie(ByAge):
 
 
 class WoundWait(ByAge):
-    """A site where the older wounds the younger instead of waiting for it."""
+    """A site where the older wounds the younger instead of waiting for it.
+
+    One that has voted at another site cannot be wounded there, so the older waits for it. If it waited
+    here for the older at the same time, both would wait forever. So it is refused instead.
+    """
+
+    voters_may_wait: ClassVar[bool] = False
 
     def _resolve(self, claim: Claim, out: list[Answer]) -> None:
         age = self._age(claim.owner)

@@ -73,6 +73,7 @@ class TwoPhaseLocking(Scheduler):
     """A site whose transactions lock what they access."""
 
     name: ClassVar[str] = "two-phase-locking"
+    prepare_releases_reads: ClassVar[bool] = True
 
     site: int = 1
     table: SortedTable[Item] = msgspec.field(default_factory=SortedTable)
@@ -127,7 +128,9 @@ class TwoPhaseLocking(Scheduler):
         name = active.attempt.name
         if name in self.asked:
             raise MisuseError(f"{name} waits for a lock and cannot be prepared")
-        active.prepared = True  # no request follows, so the growing phase is over at every site
+        # The coordinator sends no prepare before the growing phase is over at every other site: held
+        # writes go first where any site has something to release here (`Course.growing_late`).
+        active.prepared = True
         self.count += 1
         out.append(Prepared(name, Stamp(self.count, self.site), dict(active.writes)))
         self._resume(self.locks.release_shared(name), out)

@@ -14,7 +14,10 @@ from coterie.algorithms.mutex.permission.centralized.coordinator import (
     Request,
 )
 from coterie.algorithms.mutex.permission.centralized.failover import Failover
-from coterie.algorithms.mutex.permission.centralized.rendezvous import coordinator_of, succession
+from coterie.algorithms.mutex.permission.centralized.rendezvous_hashing import (
+    coordinator_of,
+    succession,
+)
 
 __all__ = [
     "ALGORITHM",

@@ -9,7 +9,7 @@ from coterie.algorithms.mutex.permission.centralized.coordinator import (
     Denying,
 )
 from coterie.algorithms.mutex.permission.centralized.failover import Failover
-from coterie.algorithms.mutex.permission.centralized.rendezvous import succession
+from coterie.algorithms.mutex.permission.centralized.rendezvous_hashing import succession
 from coterie.catalogue import Algorithm, Cost, Costs, Parameter, Setup, Variant, between, exactly
 
 if TYPE_CHECKING:

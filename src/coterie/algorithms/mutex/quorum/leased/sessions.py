@@ -7,7 +7,7 @@ has got through or a new connection stands.
 The participant's end is `Sessions`, with an `Uplink` for each voter. The lease runs from the sending
 of the latest frame that the voter has answered in this very session. When it lapses, the participant
 falls silent and only probes: a participant that cannot hear a voter must not keep its own session
-there alive. The voter's end is a `Downlink` for each participant.
+there alive. The voter's end is a `Downlink` for each participant, which `Voter.ring` drops when it has expired.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Uplink(msgspec.Struct, array_like=True):
     lease: float = NEVER
     silent: bool = False
     grace: bool = False  # the voter says that it gives no votes yet
-    resumed: float = NEVER  # when the session began, or went on after a silence
+    resumed: float = NEVER  # when the session began, or went on after a silence or idle
     sent: float = NEVER  # when the last frame was sent
     heard: float = NEVER  # when the last frame came
     asked: float = math.inf  # when the first heartbeat since then was sent
@@ -92,7 +92,7 @@ class Uplink(msgspec.Struct, array_like=True):
     def lapses(self, settings: Settings) -> float:
         """Return the time of silence: the end of the lease, or of waiting for a first answer.
 
-        A session that goes on after a silence gets a moment to renew its lease.
+        A session that goes on after a silence, or after it was idle, gets a moment to renew its lease.
         """
         resumed = self.resumed + (settings.lease if self.nonce is None else settings.hedge)
         return max(self.lease, resumed)
@@ -296,6 +296,13 @@ class Sessions(msgspec.Struct, array_like=True):
                 continue
             if not uplink.is_open:
                 uplink.open(out.now)
+            elif not uplink.silent and uplink.sent + self.settings.heartbeat <= out.now:
+                # A session that nothing depended on sends no heartbeats, so its lease may be nearly
+                # over. A voter answers a request that waits only when a heartbeat asks it to, half a
+                # hedge later. So the session counts as silent a hedge from now at the earliest (4.5).
+                # Votes count by the lease alone. A session in use sends at least every heartbeat, so
+                # one that gets no answer cannot put its silence off again.
+                uplink.resumed = out.now
             while uplink.pending:
                 parcel = uplink.pack(out.now)
                 if not uplink.silent:

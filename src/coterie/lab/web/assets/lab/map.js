@@ -1,8 +1,7 @@
 // A whole map in place of a server: every state within a bound, so that all runs can be played from disk.
 // A map has states and no messages' numbers: what a move sent is what is under way after it and was not before.
 
-const FINAL = ["broken", "lost", "doomed"];
-const BEST_FIRST = ["safe", "fragile", "open", "risky", "doomed", "lost", "broken"];
+const BEST_FIRST = ["safe", "fragile", "open", "risky", "stalled", "doomed", "lost", "broken"];
 const SHORT = { acquire: "a", release: "r", elect: "e", deliver: "d", drop: "x", repeat: "p", crash: "c", restart: "n", down: "w", suspect: "s" };
 const FAULTS = new Set(["drop", "repeat", "suspect", "crash", "restart"]);
 const LETTERS = new Set(["deliver", "drop", "repeat"]);
@@ -114,7 +113,7 @@ class Walk {
   fate(target = this.at) {
     if (target >= 0) return this.map.fates[this.map.states[target][2]];
     const { name, text } = this.map.ends[-target - 1];
-    return { word: "broken", sign: "✕", moves: 0, violated: name, text, processes: [] };
+    return { word: "broken", sign: "✕", moves: 0, violated: name, text, is_final: true };
   }
 }
 
@@ -154,7 +153,7 @@ function play(saved, body) {
 /** After how many moves a run was past saving, and stayed so. */
 function pointOfNoReturn(history) {
   let point = null;
-  for (let moves = history.length - 1; moves >= 0 && FINAL.includes(history[moves].word); moves -= 1) point = moves;
+  for (let moves = history.length - 1; moves >= 0 && history[moves].is_final; moves -= 1) point = moves;
   return point;
 }
 
@@ -175,8 +174,9 @@ function fates(saved, body) {
 function blunder(map, whole, point) {
   const before = walk(map, whole.steps.slice(1, point).map((step) => step.move)).walk;
   const rank = (move) => BEST_FIRST.indexOf(before.fate(move.target).word);
-  const better = before.moves().sort((a, b) => rank(a) - rank(b) || a.fault - b.fault)[0];
-  if (!better || FINAL.includes(before.fate(better.target).word)) return null;
+  const final = (move) => (before.fate(move.target).is_final ? 1 : 0);
+  const better = before.moves().sort((a, b) => final(a) - final(b) || rank(a) - rank(b) || a.fault - b.fault)[0];
+  if (!better || final(better)) return null;
   const made = whole.steps[point].move, { word } = before.fate(better.target);
   return { number: point, move: made, better: better.text, better_code: better.code, word, text: `move ${point} was the blunder: ${made}; ${better.text} kept it ${word}` };
 }

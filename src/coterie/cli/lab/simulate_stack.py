@@ -17,7 +17,7 @@ import click
 from coterie.cli.common.output import number, output_option, print_json, write_file
 from coterie.cli.common.progress import ProgressLine
 from coterie.cli.lab.options import write_trace
-from coterie.cli.lab.simulate.workers import workers
+from coterie.cli.lab.workers import workers
 from coterie.errors import UsageError
 from coterie.lab.stack.campaign import Outcome, draw, run_plan, run_seed, shrink
 from coterie.lab.stack.workloads.catalogue import WORKLOADS

@@ -10,6 +10,8 @@ import msgspec
 
 from coterie.catalogue import source_of
 from coterie.cli.common.output import number, print_json, rows_option
+from coterie.cli.lab.campaign import run_campaign
+from coterie.cli.lab.executor import helpers
 from coterie.cli.lab.options import (
     AlgorithmCommand,
     Choice,
@@ -20,9 +22,7 @@ from coterie.cli.lab.options import (
     variant_option,
     write_trace,
 )
-from coterie.cli.lab.simulate.campaign import run_campaign
-from coterie.cli.lab.simulate.executor import helpers
-from coterie.cli.lab.simulate.options import LATENCY_HELP, WORKLOAD_HELP
+from coterie.cli.lab.run_options import LATENCY_HELP, WORKLOAD_HELP
 from coterie.errors import UsageError
 from coterie.lab.simulate import TrialBuilder, parse_fault, read_latency, run_trial, to_csv
 from coterie.lab.simulate.trial_builder import ANY_NUMBER

@@ -6,7 +6,7 @@ import contextlib
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.cli.lab.simulate.workers import workers
+from coterie.cli.lab.workers import workers
 from coterie.errors import ConfigError, Unavailable, UsageError
 from coterie.locks.url import without_password
 

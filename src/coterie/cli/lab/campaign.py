@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from coterie.cli.common.output import number, print_json, print_table, write_file
 from coterie.cli.common.progress import ProgressLine
-from coterie.cli.lab.simulate.options import INTERRUPTED
+from coterie.cli.lab.run_options import INTERRUPTED
 from coterie.lab.simulate import Report, campaign, to_csv
 from coterie.lab.simulate.interval import CONFIDENCE
 from coterie.lab.simulate.metrics import KIND
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from coterie.cli.lab.executor import Helpers
     from coterie.cli.lab.options import Choice
-    from coterie.cli.lab.simulate.executor import Helpers
     from coterie.lab.simulate import Interval, TrialBuilder
 
 FAILURES_SHOWN = 5
