@@ -214,7 +214,7 @@ def check_attempt(attempt: Attempt) -> None:
     """Raise `ProtocolError` if no changer can have made so many attempts.
 
     One after it has to be possible, or nothing would be decided any more. So the limit goes on with
-    the time of day, by more than a thousand rounds a second: whoever has gone up to it is overtaken.
+    the time of day, by a thousand rounds a second: an attempt that has gone up to it is overtaken.
     """
     if attempt.round > ROUNDS_LEAST + clock.number() // NUMBERS_PER_ROUND:
         raise ProtocolError(f"attempt {attempt.round}, which no changer reaches")
