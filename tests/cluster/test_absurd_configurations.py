@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
+from coterie import system
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
 from coterie.algorithms.mutex.quorum.leased.frames import (
     Accept,
@@ -148,3 +150,41 @@ def test_no_value_in_a_frame_about_configurations_makes_a_voter_stumble() -> Non
         assert refused > 500
 
     asyncio.run(main())
+
+
+def test_one_attempt_with_the_last_round_leaves_room_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last round grows with the time of day, so a changer gets past it a moment later."""
+    at = time.time()
+    monkeypatch.setattr(system, "wall", lambda: at)
+
+    async def main() -> None:
+        voting = voter()
+        last = next(
+            shift
+            for shift in range(64)
+            if refuses(voting, Prepare(0, Attempt(1 << shift, "changer")))
+        )
+        assert last < 48, "it is not all of the rounds that there are"
+        low, high = 1 << (last - 1), 1 << last
+        while high - low > 1:
+            middle = (low + high) // 2
+            if refuses(voter(), Prepare(0, Attempt(middle, "changer"))):
+                high = middle
+            else:
+                low = middle
+        assert not refuses(voting, Prepare(0, Attempt(low, "a broken changer")))
+        assert refuses(voting, Prepare(0, Attempt(low + 1, "changer")))
+        monkeypatch.setattr(system, "wall", lambda: at + 0.01)
+        assert not refuses(voting, Prepare(0, Attempt(low + 1, "changer")))
+
+    asyncio.run(main())
+
+
+def refuses(voting: VoterHost, frame: Prepare) -> bool:
+    try:
+        voting.receive(1, "", frame)
+    except ProtocolError:
+        return True
+    return False

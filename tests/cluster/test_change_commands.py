@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import socket
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,21 +27,23 @@ from coterie.cluster.change import plan
 from coterie.cluster.change.host import Change
 from coterie.cluster.change.newcomer import identify
 from coterie.cluster.change.plan import Newcomer
-from coterie.cluster.change.survey import check_protocol
+from coterie.cluster.change.spare import Location, spare_config
+from coterie.cluster.change.survey import check_protocol, look
 from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.membership.config import NodeOptions, convert
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
-from coterie.cluster.wire.address import parse_address
+from coterie.cluster.url import make_visit
+from coterie.cluster.wire.address import Address, parse_address
 from coterie.cluster.wire.voter_frames import Reach, Reached
 from coterie.errors import (
     ChangeConflict,
     ConfigError,
-    NotFormed,
     ProtocolError,
     Unavailable,
     UsageError,
 )
+from tests.cluster import virtual_time
 from tests.cluster.changed_cluster import Fleet, change_until_joint, fleet
 from tests.cluster.local_cluster import document, running, until, url_of
 
@@ -427,9 +430,7 @@ def test_only_operators_have_a_node_call_another(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_cluster_without_a_number_is_neither_changed_nor_joined(
-    tmp_path: Path, capsys: Captured
-) -> None:
+def test_a_cluster_without_a_number_is_not_changed(tmp_path: Path, capsys: Captured) -> None:
     async def main() -> None:
         async with fleet(tmp_path, 2, formed=False) as made:
             await made.start("a")
@@ -437,8 +438,6 @@ def test_a_cluster_without_a_number_is_neither_changed_nor_joined(
             assert "node 'b' cannot be asked: connection refused" in capsys.readouterr().err
             assert await made.command("status") in (1, 69)
             assert "the voters cannot be changed yet: node 'b'" in capsys.readouterr().err
-            with pytest.raises(NotFormed, match="start all nodes of its file"):
-                await made.join("d")
 
     asyncio.run(main())
 
@@ -588,3 +587,56 @@ def test_a_node_that_joins_needs_a_name_and_a_disk(
     monkeypatch.delenv("COTERIE_NODE", raising=False)
     assert run(["serve", *arguments]) == 64
     assert message in capsys.readouterr().err
+
+
+def test_a_spare_waits_for_a_cluster_that_is_not_formed_yet(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        made = Fleet(tmp_path, 2)
+        try:
+            await made.start("a")
+            joining = asyncio.ensure_future(made.join("d"))
+            await until(lambda: "waits until cluster test is formed" in caplog.text, "its words")
+            assert "node 'b' cannot be asked: connection refused" in caplog.text
+            assert not joining.done()
+            await made.start("b")
+            spare = await joining
+            assert spare.voting.membership.configuration.number == 1
+        finally:
+            for name in list(made.nodes):
+                await made.stop(name)
+
+    asyncio.run(main())
+
+
+def test_a_spare_does_not_wait_for_a_cluster_that_cannot_be_formed(tmp_path: Path) -> None:
+    async def main() -> None:
+        config = convert(document(1), tmp_path)
+        async with running(config):
+            place = Location("d", Address("127.0.0.1", free_ports(1)[0]), tmp_path / "d")
+            with pytest.raises(ConfigError, match="node 'a' has no data directory"):
+                await spare_config(place, make_visit(url_of(config)))
+
+    asyncio.run(main())
+
+
+def test_a_voter_that_hangs_costs_a_look_no_more_than_its_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has opened its port, and answers nothing."""
+    config = convert(document(3, data="data"), tmp_path)
+    address = config.membership.members[2].address
+
+    async def main() -> None:
+        async with running(config) as nodes:
+            await until(lambda: {node.voting.voter.number for node in nodes} == {1}, "forming")
+            await nodes[2].stop()
+            loop = asyncio.get_running_loop()
+            with socket.create_server((address.host, address.port)):
+                began = loop.time()
+                standing = await look(make_visit(url_of(config)), 0.5)
+                assert loop.time() - began < 3 * 0.5, "one for the addresses, one for the voters"
+                assert standing.missing == "c: no answer"
+
+    virtual_time.run(monkeypatch, main)

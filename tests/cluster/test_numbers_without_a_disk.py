@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 import time
 from contextvars import ContextVar
@@ -14,12 +15,14 @@ import pytest
 import coterie
 from coterie import system
 from coterie.cluster.admin.status import NO_QUORUM, ClusterState, inspect
+from coterie.cluster.membership.abstention import no_votes
 from coterie.cluster.membership.config import convert
 from coterie.cluster.node import Node
 from coterie.cluster.runtime import clock
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.metrics import node_metrics
 from coterie.cluster.voter.report import abstention
+from coterie.cluster.wire.voter_frames import Abstention
 from tests.cluster.local_cluster import document, running, started_again, until, url_of
 from tests.cluster.virtual_time import passing, run
 
@@ -224,6 +227,24 @@ def test_a_lone_node_with_a_new_disk_waits_for_the_word_of_its_operator(
     run(monkeypatch, main)
 
 
+def test_the_word_of_an_operator_outlives_a_start_that_was_killed_before_it_gave_a_vote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = convert(document(1, lease=LEASE, data="data"), tmp_path)
+
+    async def main() -> None:
+        for new in (True, False):
+            node = Node(config, "a", new_cluster=new)
+            await node.start()
+            assert not node.voting.recovers
+            assert not node.voting.voter.abstains()
+            assert node.voting.voter.number == 0
+            await node.stop()
+            (tmp_path / "data" / "a" / "memory").unlink()
+
+    run(monkeypatch, main)
+
+
 def test_a_node_that_ends_before_it_has_heard_the_others_asks_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,3 +259,55 @@ def test_a_node_that_ends_before_it_has_heard_the_others_asks_again(
             await node.stop()
 
     run(monkeypatch, main)
+
+
+async def locked_and_killed(config: Config, folder: Path) -> None:
+    """Take a lock by number 0, and let all nodes end as a crash ends them."""
+    nodes = [Node(config, name, new_cluster=True) for name in "abc"]
+    for node in nodes:
+        await node.start()
+    try:
+        async with coterie.connect(url_of(config)) as c, c.lock("x"):
+            assert {node.voting.voter.number for node in nodes} == {0}
+    finally:
+        for node in nodes:
+            await node.stop()
+    for name in "abc":
+        (folder / "data" / name / "memory").unlink()
+
+
+@pytest.mark.parametrize("lost", ["", "a"])
+def test_a_shorter_lease_in_the_file_does_not_shorten_the_abstention_after_a_longer_one(
+    lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Holds by the longer one may last; a node that has lost its disk hears of it from the others."""
+    changes = {"data": "data", "nodes": document(3)["nodes"]}
+    longer = convert(document(3, lease=20 * LEASE, **changes), tmp_path)
+    shorter = convert(document(3, lease=LEASE, **changes), tmp_path)
+
+    async def main() -> None:
+        await locked_and_killed(longer, tmp_path)
+        if lost:
+            shutil.rmtree(tmp_path / "data" / lost)
+        nodes = [Node(shorter, name) for name in "abc"]
+        for node in nodes:
+            await node.start()
+        try:
+            await until(lambda: not any(node.voting.recovers for node in nodes), "recovery")
+            await passing(3 * shorter.membership.settings.expiry)
+            assert all(node.voting.voter.abstains() for node in nodes)
+            await passing(longer.membership.settings.expiry)
+            await until(lambda: not any(node.voting.voter.abstains() for node in nodes), "votes")
+        finally:
+            for node in nodes:
+                await node.stop()
+
+    run(monkeypatch, main)
+
+
+def test_nobody_is_told_to_make_a_new_cluster_of_one_that_is_formed() -> None:
+    empty = {"a": Abstention(math.inf, "its data directory is empty")}
+    assert "--new-cluster" in no_votes(empty, [], formed=False)
+    told = no_votes(empty, ["b: connection refused"], formed=True)
+    assert "--new-cluster" not in told
+    assert told.endswith("start the nodes that are missing, and each with its own data directory")

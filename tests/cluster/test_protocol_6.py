@@ -14,7 +14,7 @@ from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.membership import Membership, check_learnt
-from coterie.cluster.voter.storage import Memory, Storage
+from coterie.cluster.voter.storage import MEMORY_VERSION, Memory, Storage
 from coterie.cluster.wire import frames as wire
 from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.voter_frames import FromVoter, ToVoter, decode_from_voter, decode_to_voter
@@ -166,12 +166,13 @@ def test_a_bound_of_version_6_is_read_and_the_voter_abstains_once(tmp_path: Path
     assert voter.abstains_until == 5.0 + CONFIGURATION.settings.expiry
 
 
+@pytest.mark.parametrize("abstention", [0.0, 22.4])
 def test_a_bound_that_we_have_saved_before_there_was_a_number_is_read_there(
-    tmp_path: Path,
+    tmp_path: Path, abstention: float
 ) -> None:
     storage = Storage(tmp_path)
     storage.open()
-    storage.save(Saved(910185574791734).encode())
+    storage.save(Saved(910185574791734, abstention=abstention).encode())
     storage.close()
     assert (tmp_path / "bound").read_bytes() == protocol_6.BOUND
 
@@ -192,5 +193,5 @@ def test_neither_version_takes_the_memory_of_the_other_for_its_own() -> None:
     assert protocol_6.read_memory(protocol_6.MEMORY) is not None
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(protocol_6.MEMORY, type=Memory)
-    ours = Memory("boot", protocol_6.DIGEST, Voter(CONFIGURATION), {}, 1.0)
+    ours = Memory(MEMORY_VERSION, "boot", protocol_6.DIGEST, Voter(CONFIGURATION), {}, 1.0)
     assert protocol_6.read_memory(encode(ours)) is None

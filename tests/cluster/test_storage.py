@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from coterie import system
 from coterie.algorithms.mutex.quorum.leased.configuration import founding
-from coterie.algorithms.mutex.quorum.leased.saved import Saved
+from coterie.algorithms.mutex.quorum.leased.saved import Saved, read_saved
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.runtime.incarnation import count_start
-from coterie.cluster.voter.storage import Storage
+from coterie.cluster.voter import storage as storage_module
+from coterie.cluster.voter.storage import MEMORY_VERSION, Memory, Storage
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
@@ -58,6 +61,37 @@ def test_the_bound_is_synced_before_it_takes_the_name(
     monkeypatch.setattr(os, "fsync", sync)
     storage.save(b"18")
     assert at_sync == [b"17", b"18"], "the file, then the directory"
+
+
+def test_the_time_to_abstain_is_read_back_with_the_bound(storage: Storage) -> None:
+    for saved in (Saved(17), Saved(17, abstention=22.5), Saved(18, abstention=3.5)):
+        storage.save(saved.encode())
+        assert read_saved(storage.load()[0]) == saved
+
+
+def test_a_longer_time_to_abstain_is_on_disk_before_the_bound_of_the_votes_that_need_it(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.save(Saved(17, abstention=3.5).encode())
+    at_sync: list[Saved] = []
+
+    def sync(_: int) -> None:
+        at_sync.append(read_saved(storage.load()[0]))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    longer = Saved(17, abstention=22.5)
+    storage.save(Saved(18, abstention=22.5).encode())
+    assert at_sync == [Saved(17, abstention=3.5), longer, longer, Saved(18, abstention=22.5)]
+
+
+def test_a_time_to_abstain_that_is_damaged_is_not_guessed_at(
+    storage: Storage, tmp_path: Path
+) -> None:
+    storage.save(Saved(17, abstention=22.5).encode())
+    path = tmp_path / "node" / "abstention"
+    path.write_bytes(path.read_bytes()[1:])
+    with pytest.raises(ConfigError, match="abstention is damaged"):
+        storage.load()
 
 
 FULL_OF_FILES = """
@@ -260,3 +294,102 @@ def test_a_bound_alone_may_be_lost_with_a_disk_that_no_decision_names(tmp_path: 
     again = opened(tmp_path / "node")
     assert again.load()[0] == b""
     again.close()
+
+
+def test_a_start_that_was_killed_before_it_had_an_identity_leaves_a_new_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock is there, and no earlier version has used the directory."""
+    folder = tmp_path / "node"
+
+    def die(_: int) -> bytes:
+        raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(system, "secret", die)
+        with pytest.raises(Unavailable):
+            opened(folder)
+    assert (folder / "lock").exists()
+    again = opened(folder)
+    assert not again.is_old
+    again.close()
+
+
+def test_an_identity_that_is_damaged_marks_a_directory_with_a_bound_as_an_old_one(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "node"
+    storage = opened(folder)
+    storage.save(b"17")
+    storage.close()
+    (folder / "identity").write_bytes(b"")
+    again = opened(folder)
+    assert again.is_old
+    again.close()
+
+
+def test_a_vouch_lasts_until_the_first_bound(tmp_path: Path) -> None:
+    """Then the bound says more; if that is lost, nothing is left that vouches for the disk."""
+    folder = tmp_path / "node"
+    storage = opened(folder)
+    assert not storage.is_vouched
+    storage.vouch()
+    storage.close()
+    storage = opened(folder)
+    assert storage.is_vouched
+    storage.save(b"17")
+    assert not storage.is_vouched
+    storage.close()
+    (folder / "bound").unlink()
+    storage = opened(folder)
+    assert not storage.is_vouched
+    storage.close()
+
+
+def test_a_vouch_whose_end_was_not_written_does_not_outlive_the_bound(tmp_path: Path) -> None:
+    folder = tmp_path / "node"
+    storage = opened(folder)
+    storage.vouch()
+    before = (folder / "identity").read_bytes()
+    storage.save(b"17")
+    storage.close()
+    (folder / "identity").write_bytes(before)  # the power was lost in between
+    opened(folder).close()
+    (folder / "bound").unlink()
+    again = opened(folder)
+    assert not again.is_vouched
+    again.close()
+
+
+def test_an_old_directory_that_is_vouched_for_stays_an_old_one(tmp_path: Path) -> None:
+    folder = tmp_path / "node"
+    folder.mkdir()
+    (folder / "lock").touch()
+    storage = opened(folder)
+    storage.vouch()
+    storage.close()
+    again = opened(folder)
+    assert again.is_old
+    assert again.is_vouched
+    again.close()
+
+
+def test_a_memory_of_another_version_is_dropped(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its fields may mean something else, though they have the same types."""
+    monkeypatch.setattr(storage_module, "MEMORY_VERSION", MEMORY_VERSION + 1)
+    remember(storage)
+    monkeypatch.undo()
+    assert storage.recall("configuration") is None
+
+
+def test_a_memory_of_another_form_has_another_version() -> None:
+    """Raise `MEMORY_VERSION` when a field of what a voter remembers comes, goes or changes its type."""
+    _, components = msgspec.json.schema_components([Memory])
+    forms = {
+        name: (component.get("prefixItems"), component.get("required"))
+        for name, component in sorted(components.items())
+    }
+    digest = hashlib.sha256(msgspec.json.encode(forms, order="sorted")).hexdigest()[:16]
+    assert (MEMORY_VERSION, digest) == (1, "f4c5a692c4b257e8")

@@ -407,8 +407,18 @@ def test_19_2_a_bare_number_is_the_bound_as_before_there_were_numbers() -> None:
 
 
 def test_19_2_what_cannot_be_read_is_refused() -> None:
-    with pytest.raises(ConfigError, match="cannot be read"):
-        read_saved(b"\x00nonsense")
+    for value in (b"\x00nonsense", b"12 nonsense"):
+        with pytest.raises(ConfigError, match="cannot be read"):
+            read_saved(value)
+
+
+def test_19_9_the_time_to_abstain_is_saved_before_there_is_a_number() -> None:
+    """The lease in the file of the cluster may be shorter at the next start."""
+    saved = Saved(123, abstention=22.4)
+    assert read_saved(saved.encode()) == saved
+    made = Voter(ZERO)
+    step(5, made.start, "v", saved=saved.encode())
+    assert made.abstains_until == 5 + 22.4
 
 
 def test_19_2_everything_is_read_back() -> None:

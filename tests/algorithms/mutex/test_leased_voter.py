@@ -22,6 +22,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     UpBody,
     Yield,
 )
+from coterie.algorithms.mutex.quorum.leased.saved import Saved, read_saved
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.process import Outbox
@@ -37,7 +38,7 @@ class Box:
         self.voter = Voter(founding(settings))
         self.now = now
         self.seqs: dict[str, int] = {}
-        self.saves: list[bytes] = []
+        self.saves: list[Saved] = []
         self.step(self.voter.start, "v")
 
     def step(self, handler: Any, *arguments: Any) -> list[tuple[str, Any]]:
@@ -46,7 +47,7 @@ class Box:
         handler(*arguments, out)
         if out.to_save is not None:
             self.disk = out.to_save
-            self.saves.append(out.to_save)
+            self.saves.append(read_saved(out.to_save))
         return [
             (frame.session.participant, body)
             for _, frame in out.sends
@@ -149,7 +150,7 @@ def test_an_interval_moves_up_on_demand() -> None:
     box = Box()
     box.take("p", ask(age=5))
     assert box.take("p", Raise("a", 1, 40)) == [("p", Raised("a", 1, 40, 49))]
-    assert int(box.disk) >= 49
+    assert read_saved(box.disk).bound >= 49
 
 
 def test_a_dropped_owner_may_have_used_its_whole_interval() -> None:
@@ -252,12 +253,13 @@ def test_a_request_of_the_owner_may_only_raise_its_hold() -> None:
 
 def test_the_bound_is_saved_in_the_step_of_the_grant_and_seldom() -> None:
     box = Box()
+    first, second = (Saved(bound, abstention=SETTINGS.expiry) for bound in (114, 219))
     box.take("p", ask(age=5))
-    assert box.saves == [b"114"]
+    assert box.saves == [first]
     box.take("p", Release("a", 1, 5), ask(2, age=50))
-    assert box.saves == [b"114"]
+    assert box.saves == [first]
     box.take("p", Release("a", 2, 50), ask(3, age=110))
-    assert box.saves == [b"114", b"219"]
+    assert box.saves == [first, second]
 
 
 def test_a_restarted_voter_abstains_and_knows_which_tokens_it_may_have_given() -> None:

@@ -278,7 +278,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a new disk votes as soon as it has heard from others": Bug(
         VoterHost,
-        "self.voter.abstains_until = self.started + self.voter.abstention",
+        "self.voter.abstains_until = max(own, self._outlasts)",
         "self.voter.abstains_until = float('-inf')",
         "new-disks",
         first=271,

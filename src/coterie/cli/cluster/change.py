@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 LEASE_SECONDS_MAX = 3600.0  # without consent
+LOOKS = 4  # that the time for a command is good for; it needs two, and a rest for the change
 QUIET_SECONDS = 3.0  # before a missing quorum is mentioned
 UNKNOWN = "nothing is decided as far as it is known: look with coterie cluster status"
 
@@ -93,6 +94,7 @@ def run_replacement(terms: Terms, name: str, address: str | None) -> int:
 async def _change(
     terms: Terms, make_goal: Callable[[KnownConfiguration], Awaitable[Goal]], *, forms: bool
 ) -> int:
+    deadline = _deadline(terms)
     standing = await _look(terms, forms=forms)
     goal = await make_goal(standing)
     if standing.configuration.number == 0:
@@ -108,12 +110,13 @@ async def _change(
     _check(terms, standing, intended)
     if terms.dry_run or not intended.steps:
         return _report(terms, standing, intended, standing.configuration, done=not terms.dry_run)
-    reached = await _carry_out(terms, standing, goal)
+    reached = await _carry_out(terms, standing, goal, deadline)
     return _report(terms, standing, intended, reached, done=True)
 
 
 async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
     """Remove the voter and add its successor: two of one name cannot stand side by side."""
+    deadline = _deadline(terms)
     standing = await _look(terms, forms=False)
     without, second, newcomer = await replace_disk(standing, name, address)
     intended = ChangePlan(
@@ -124,15 +127,17 @@ async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
     if terms.dry_run:
         return _report(terms, standing, intended, standing.configuration, done=False)
     adding = f"coterie cluster add {name}={newcomer.address}"
-    between = await _carry_out(terms, standing, without.goal, Rest(then=f", then {adding}"))
+    go_on = Rest(then=f", then {adding}")
+    between = await _carry_out(terms, standing, without.goal, deadline, go_on)
     rest = Rest(f"{name} is no voter now; make it one with {adding}")
     after = msgspec.structs.replace(standing, membership=standing.membership.after(between))
-    reached = await _carry_out(terms, after, plan.add(between, [newcomer]), rest)
+    reached = await _carry_out(terms, after, plan.add(between, [newcomer]), deadline, rest)
     return _report(terms, standing, intended, reached, done=True)
 
 
 async def _look(terms: Terms, *, forms: bool) -> KnownConfiguration:
-    standing = await look(visit_of(terms.url))
+    patience = None if terms.timeout is None else terms.timeout / LOOKS
+    standing = await look(visit_of(terms.url), patience)
     number, cluster = standing.configuration.number, standing.membership.cluster
     if terms.if_number is not None and terms.if_number != number:
         by = f", by {standing.configuration.by}" if standing.configuration.by else ""
@@ -209,8 +214,17 @@ def _failures(count: int) -> str:
     return f"{count} failure" if count == 1 else f"{count} failures"
 
 
+def _deadline(terms: Terms) -> float | None:
+    """Return the time of the event loop at which the whole command is to end."""
+    return None if terms.timeout is None else asyncio.get_running_loop().time() + terms.timeout
+
+
 async def _carry_out(
-    terms: Terms, standing: KnownConfiguration, goal: Goal, rest: Rest = USUAL_REST
+    terms: Terms,
+    standing: KnownConfiguration,
+    goal: Goal,
+    deadline: float | None,
+    rest: Rest = USUAL_REST,
 ) -> Configuration:
     line = ProgressLine()
 
@@ -221,7 +235,8 @@ async def _carry_out(
     running = asyncio.ensure_future(change.run())
     watching = asyncio.ensure_future(_watch(change, line))
     try:
-        await asyncio.wait({running}, timeout=terms.timeout)
+        left = None if deadline is None else deadline - asyncio.get_running_loop().time()
+        await asyncio.wait({running}, timeout=left)
         if running.done():
             return running.result()
         raise _not_done(change, standing, terms, how_to_go_on(change, rest))

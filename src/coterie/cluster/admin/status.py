@@ -234,7 +234,8 @@ def _why_no_quorum(membership: Membership, states: list[NodeState]) -> str:
         for voter, report in up.items()
         if report.abstains_seconds
     }
-    return f"no quorum votes: {no_votes(abstentions, troubles)}"
+    formed = membership.decided is not None
+    return f"no quorum votes: {no_votes(abstentions, troubles, formed=formed)}"
 
 
 def _why_degraded(membership: Membership, states: list[NodeState]) -> str:

@@ -6,12 +6,14 @@ it again when it is a voter, whatever has become of the nodes that it joined by.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.saved import read_saved
+from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.membership.config import Config, NodeOptions
 from coterie.cluster.membership.discovery import is_served, newest
 from coterie.cluster.membership.membership import Membership
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from coterie.cluster.wire.address import Address
 
 REMEMBERED = "cluster"  # the file in the data directory
+RETRY_SECONDS = 0.5
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -43,8 +46,8 @@ class Location(NamedTuple):
 async def spare_config(place: Location, visit: Visit) -> Config:
     """Return the configuration of a node that joins, or that is a voter since it has joined.
 
-    Raises `Unavailable` if no node can be asked that knows the cluster, and `NotFormed` if that
-    cluster has no number yet.
+    It waits until that cluster has a number. Raises `Unavailable` if no node can be asked that knows
+    it, and `ConfigError` if it can never have one.
     """
     name = check_plain_name(place.node, of="node")
     storage = Storage(place.data)
@@ -69,7 +72,7 @@ async def _membership(place: Location, visit: Visit, storage: Storage) -> Member
             " with --config, or join with an empty directory"
         )
     try:
-        learnt = await _learn(place, visit, known)
+        learnt = await _learn_when_formed(place, visit, known)
     except Unavailable as error:
         if known is None:
             raise
@@ -79,7 +82,6 @@ async def _membership(place: Location, visit: Visit, storage: Storage) -> Member
             extra={"event": "membership-recalled"},
         )
         return known
-    _check(learnt)
     replace(path, msgspec.msgpack.encode(learnt))
     return learnt
 
@@ -100,6 +102,30 @@ async def _learn(place: Location, visit: Visit, known: Membership | None) -> Mem
     raise Unavailable(f"only nodes of another installation of cluster {learnt.cluster!r} answer")
 
 
+async def _learn_when_formed(place: Location, visit: Visit, known: Membership | None) -> Membership:
+    """Ask until the cluster has a number, and say what it lacks."""
+    said = ""
+    while True:
+        learnt = await _learn(place, visit, known)
+        _check_algorithm(learnt)
+        if learnt.decided is not None:
+            return learnt
+        try:
+            await forming_goal(learnt, visit.security, commanded=False)
+            reason = "all its nodes are there"
+        except NotFormed as error:
+            reason = str(error)
+        if reason != said:
+            said = reason
+            logger.warning(
+                "node %(node)s waits until cluster %(cluster)s is formed, before it can join it:"
+                " %(reason)s",
+                {"node": place.node, "cluster": learnt.cluster, "reason": reason},
+                extra={"event": "spare-waits"},
+            )
+        await asyncio.sleep(RETRY_SECONDS)
+
+
 def _remembered(path: Path) -> Membership | None:
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=Membership)
@@ -109,14 +135,9 @@ def _remembered(path: Path) -> Membership | None:
         raise ConfigError(f"{path} is damaged: {error}; join with an empty directory") from None
 
 
-def _check(membership: Membership) -> None:
+def _check_algorithm(membership: Membership) -> None:
     cluster = f"cluster {membership.cluster!r}"
     if membership.algorithm is not None:
         raise UsageError(
             f"{cluster} runs {membership.algorithm.name}: the nodes of a classic algorithm are fixed"
-        )
-    if membership.decided is None:
-        raise NotFormed(
-            f"{cluster} is not formed yet, so that no node can join it: start all nodes of its file,"
-            " each with a data directory; coterie cluster status says what is missing"
         )

@@ -140,11 +140,12 @@ class KnownConfiguration(msgspec.Struct, frozen=True):
         return consult(address, credentials, tls, voter.name, role="operator")
 
 
-async def look(visit: Visit) -> KnownConfiguration:
+async def look(visit: Visit, patience: float | None = None) -> KnownConfiguration:
     """Ask every voter; raises `UsageError` where voters are fixed, `Unavailable` if none answers.
 
     Every address that the operator has named is asked as well, and none is left out because it is
-    slow: the others may be of nodes that were removed while they were away.
+    slow: the others may be of nodes that were removed while they were away. Where the operator has no
+    time for that, a node that has not answered after `patience` seconds is taken for one that is down.
     """
     membership = await visit.learn()
     if membership.algorithm is not None:
@@ -152,9 +153,9 @@ async def look(visit: Visit) -> KnownConfiguration:
             f"cluster {membership.cluster!r} runs {membership.algorithm.name}: the nodes of a classic"
             " algorithm are fixed; stop them all, change the file, and start them all"
         )
-    membership = await _newest_at(visit, membership)
+    membership = await _newest_at(visit, membership, patience)
     while True:
-        voters = await _ask_all(membership, visit.security)
+        voters = await _ask_all(membership, visit.security, patience)
         newer = membership
         for voter in voters:
             theirs = voter.condition.configuration if voter.condition else None
@@ -168,22 +169,25 @@ async def look(visit: Visit) -> KnownConfiguration:
         membership = newer
 
 
-async def _newest_at(visit: Visit, known: Membership) -> Membership:
+async def _newest_at(visit: Visit, known: Membership, patience: float | None) -> Membership:
     """Return the newest configuration that is known at any address of the operator, or this one.
 
     If nodes of several installations answer, it may be of another one than the first answer was.
     """
-    asking = (_ask_newest(address, known, visit.security) for address in visit.addresses)
+    asking = (_ask_newest(place, known, visit.security, patience) for place in visit.addresses)
     answers = list(filter(None, await asyncio.gather(*asking)))
     return newest([*answers, KnownMembership("", "", known)])
 
 
 async def _ask_newest(
-    address: Address, known: Membership, security: Security
+    address: Address, known: Membership, security: Security, patience: float | None
 ) -> KnownMembership | None:
     credentials = Credentials(known.cluster, "", security.secret_bytes())
     try:
-        async with consult(address, credentials, security.client_context()) as talk:
+        async with (
+            asyncio.timeout(patience),
+            consult(address, credentials, security.client_context()) as talk,
+        ):
             return KnownMembership(talk.node, talk.disk, await ask_membership(talk))
     except FAULTS:
         return None
@@ -194,7 +198,9 @@ def _noted(theirs: Configuration, known: Configuration) -> Configuration:
     return known.noted(theirs) if theirs.number == known.number else theirs
 
 
-async def _ask_all(membership: Membership, security: Security) -> list[VoterState]:
+async def _ask_all(
+    membership: Membership, security: Security, patience: float | None
+) -> list[VoterState]:
     credentials = membership.credentials(security.secret_bytes())
     tls = security.client_context()
     decided = membership.decided
@@ -202,18 +208,32 @@ async def _ask_all(membership: Membership, security: Security) -> list[VoterStat
     asked = zip(membership.seats, membership.members, strict=True)
     return await asyncio.gather(
         *(
-            _ask(seat, member, identities[place] if identities else "", credentials, tls)
+            _ask(
+                seat,
+                member,
+                identities[place] if identities else "",
+                credentials,
+                tls,
+                patience=patience,
+            )
             for place, (seat, member) in enumerate(asked)
         )
     )
 
 
 async def _ask(
-    seat: int, member: Member, identity: str, credentials: Credentials, tls: ssl.SSLContext | None
+    seat: int,
+    member: Member,
+    identity: str,
+    credentials: Credentials,
+    tls: ssl.SSLContext | None,
+    *,
+    patience: float | None,
 ) -> VoterState:
     name, address = member.name, member.address
     try:
-        condition = await ask_condition(name, address, credentials, tls)
+        async with asyncio.timeout(patience):
+            condition = await ask_condition(name, address, credentials, tls)
     except FAULTS as error:
         foreign = isinstance(error, OtherInstallationError)
         other = None

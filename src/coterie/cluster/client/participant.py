@@ -290,7 +290,8 @@ class ParticipantHost:
         abstaining = self.abstaining()
         if abstaining and self.reaches_a_quorum():
             named = {self.membership.at(voter).name: known for voter, known in abstaining.items()}
-            return NoQuorum(f"{quorum} votes ({no_votes(named, troubles)})")
+            formed = self.membership.decided is not None
+            return NoQuorum(f"{quorum} votes ({no_votes(named, troubles, formed=formed)})")
         lease, paused = self.lease, self.delay()
         if paused > lease:
             reasons = f" ({'; '.join(troubles)})" if troubles else ""

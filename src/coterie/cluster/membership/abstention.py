@@ -19,13 +19,21 @@ ADVICE = (
     "start the nodes that are missing; or, if this cluster is new and no program holds a lock of it,"
     " start those with an empty data directory with coterie serve --new-cluster"
 )
+ADVICE_IF_FORMED = "start the nodes that are missing, and each with its own data directory"
 
 
-def no_votes(abstentions: Mapping[str, Abstention], troubles: Sequence[str]) -> str:
-    """Say why there is no quorum of votes: which nodes abstain, which are away, and what to do."""
+def no_votes(
+    abstentions: Mapping[str, Abstention], troubles: Sequence[str], *, formed: bool
+) -> str:
+    """Say why there is no quorum of votes: which nodes abstain, which are away, and what to do.
+
+    A cluster that is `formed` counts the votes of certain disks, and an operator cannot make a new
+    one of it.
+    """
     reasons = [f"{name} {_describe(known)}" for name, known in abstentions.items()]
     lasting = any(math.isinf(known.seconds) for known in abstentions.values())
-    return "; ".join([*reasons, *troubles, *([ADVICE] if lasting else [])])
+    advice = ADVICE_IF_FORMED if formed else ADVICE
+    return "; ".join([*reasons, *troubles, *([advice] if lasting else [])])
 
 
 def _describe(known: Abstention) -> str:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 RESERVE_MAX = 1 << 40  # tokens that one write may be good for
 CONFIGURATIONS_MAX = 1 << 48  # so many can be decided
-ROUNDS_MAX = 1 << 48  # of attempts to decide one of them
+ROUNDS_LEAST = 1 << 20  # of attempts to decide one of them: so many are always believed
+NUMBERS_PER_ROUND = 1 << 12  # and one more for each of these numbers of the time of day
 FLOOR_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
 
 
@@ -220,9 +221,10 @@ def check_bound(bound: int) -> None:
 def check_attempt(attempt: Attempt) -> None:
     """Raise `ProtocolError` if no changer can have made so many attempts.
 
-    One after it has to be possible, or nothing would be decided any more.
+    One after it has to be possible, or nothing would be decided any more. So the limit goes on with
+    the time of day, by a thousand rounds a second: an attempt that has gone up to it is overtaken.
     """
-    if attempt.round >= ROUNDS_MAX:
+    if attempt.round > ROUNDS_LEAST + clock.number() // NUMBERS_PER_ROUND:
         raise ProtocolError(f"attempt {attempt.round}, which no changer reaches")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -95,12 +96,14 @@ class VoterHost:
         self._shown = membership  # the newest that it knows, though it may have no part in it
         self._considered: Configuration | None = None  # that of the voter, as `_shown` knows it
         self.started = system.now()
+        self._outlasts = -math.inf  # until when nodes abstain that were asked during recovery
         self.awaited: list[str] = []  # nodes that have to say first which numbers were used
         self.programs = Programs(node)
         self.received: Counter[str] = Counter()  # frames, by kind
         self._runs = False
         self._time = clock.RunningClock()
         self._storage = storage
+        self._new_cluster = new_cluster
         self._hosted = HostedVoter(
             Voter(None if membership.decided else membership.configuration),
             self._after_ring,
@@ -171,6 +174,7 @@ class VoterHost:
         if self._storage is not None:
             self.voter.identity = self._storage.identity
             self.voter.is_old = self._storage.is_old
+            self._take_vouch(self._storage)
         self.host.start(clock.number())
         self._runs = True
         if self._hosted.resumed:
@@ -186,6 +190,13 @@ class VoterHost:
                 {"node": self.node, "seconds": seconds},
                 extra={"event": "node-abstains"},
             )
+
+    def _take_vouch(self, storage: Storage) -> None:
+        """Note the word of the operator, or go by that of an earlier start which gave no vote."""
+        if self._new_cluster:
+            storage.vouch()
+        if storage.is_vouched:
+            self._hosted.vouch()
 
     def _recall(self) -> Memory | None:
         """Take what an orderly end has left, if it is of the configuration that is on disk."""
@@ -217,11 +228,22 @@ class VoterHost:
         """Note which nodes have to say first which numbers may have been used."""
         self.awaited = nodes
 
+    def outlast(self, seconds: float) -> None:
+        """Abstain for as long as another node still does: our disk may have known of its reason.
+
+        The file may have had a longer lease before. A hold by that one ends with its last vote, and
+        one of its votes is from a node that was asked.
+        """
+        if math.isfinite(seconds):  # else that node has lost its disk, and knows no more than we do
+            self.voter.abstention = max(self.voter.abstention, seconds)
+            self._outlasts = max(self._outlasts, system.now() + seconds)
+
     def end_recovery(self) -> None:
         """Vote as soon as the abstention of every restart is over."""
         self._hosted.recovers = False
         self.awaited = []
-        self.voter.abstains_until = self.started + self.voter.abstention
+        own = self.started + self.voter.abstention
+        self.voter.abstains_until = max(own, self._outlasts)
         self.host.step(self._hosted.ring, VOTER)
 
     def clock(self) -> int:

@@ -43,6 +43,10 @@ class HostedVoter:
         self.voter = voter
         self.resumed = True
 
+    def vouch(self) -> None:
+        """Take it that no vote was given before, unless the disk says that one was."""
+        self._new_cluster = True
+
     def start(self, out: Outbox[Frame]) -> None:
         """Begin under a name that no other start has had.
 

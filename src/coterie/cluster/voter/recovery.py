@@ -18,7 +18,7 @@ from coterie.cluster.membership.membership import check_bound
 from coterie.cluster.wire.connection import FAULTS
 from coterie.cluster.wire.handshake import Credentials, OtherInstallationError
 from coterie.cluster.wire.query import consult
-from coterie.cluster.wire.voter_frames import GetTokenBound, TokenBound
+from coterie.cluster.wire.voter_frames import Abstention, GetAbstention, GetTokenBound, TokenBound
 from coterie.errors import ConfigError, CoterieError
 
 if TYPE_CHECKING:
@@ -92,12 +92,14 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
         try:
             async with consult(member.address, credentials, security.client_context()) as talk:
                 answer = await talk.ask(GetTokenBound(), TokenBound)
+                rest = await talk.ask(GetAbstention(), Abstention)
                 if talk.number > 0:
                     # Which disks vote is decided, and this empty one is none of them.
                     voting.learn((await ask_membership(talk)).configuration)
             if answer.node == member.name:
                 check_bound(answer.bound)
                 voting.raise_floor(answer.bound)
+                voting.outlast(rest.seconds)
                 return
         except TROUBLES as error:
             logger.debug(

@@ -3,7 +3,9 @@
 `bound` says that no token above it was ever handed out, and once the configuration has a number also
 what was decided, promised and accepted. It is durable before what rests on it leaves: a new file is
 written and synced, takes the name, and the directory is synced. A checksum tells a file that lost its
-end from one that was written so: half a number would be a smaller one. `identity` is drawn when the
+end from one that was written so: half a number would be a smaller one. `abstention` says for how long
+to give no votes after a start, until `bound` says it as well: an earlier version reads a bound alone, and
+a lease in the file of the cluster may have become shorter since votes were given. `identity` is drawn when the
 directory is made: a node that comes back without it is another voter. Once anything but a bound was
 saved, the two belong together. `memory` is written by an orderly end and taken away before the next
 start serves, so it is never used twice; it counts only in the run of the machine and the time
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie import system
+from coterie.algorithms.mutex.quorum.leased.saved import is_unnumbered
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.runtime.descriptors import Reserve
 from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
 
 OLD = "old"  # after the identity of a directory that was written before there were identities
 DECIDED = "decided"  # the same, if what was saved says more than a bound
+VOUCHED = (
+    "vouched"  # the same, if an operator has vouched that nothing was lost with an earlier disk
+)
+MEMORY_VERSION = 1  # of the form and the meaning of a `Memory`; another one is not read
 
 
 def _checksum(value: bytes) -> bytes:
@@ -40,6 +47,7 @@ def _checksum(value: bytes) -> bytes:
 class Memory(msgspec.Struct, frozen=True, array_like=True):
     """All that a voter knew when it ended in good order."""
 
+    version: int
     boot: str
     configuration: str
     voter: Voter
@@ -54,17 +62,24 @@ class Storage:
         """Remember the directory; `open` takes it."""
         self._folder = folder
         self._bound = folder / "bound"
+        self._abstention = folder / "abstention"
         self._memory = folder / "memory"
         self._identity = folder / "identity"
         self.identity = ""  # of this directory, when it is open
         self.is_old = False  # it was written before directories had identities
+        self.is_vouched = (
+            False  # no voter of this name has given a vote, nor has this directory since
+        )
         self._is_decided = False  # it has a part in a decision, so its identity must not outlive it
         self._lock = FolderLock(folder, "node")
         self._reserve = Reserve()  # so that connections cannot keep a bound from being saved
 
     def open(self) -> None:
         """Make the directory, and make sure that no other process runs this node."""
-        was_used = (self._folder / "lock").exists()
+        try:
+            was_used = self._begin()
+        except OSError as error:
+            raise Unavailable(f"the data directory {self._folder}: {error.strerror}") from None
         self._lock.take()
         try:
             self._reserve.fill()
@@ -79,17 +94,32 @@ class Storage:
             self.close()
             raise
 
+    def _begin(self) -> bool:
+        """Make the directory; return whether an earlier version may have used it, without identities.
+
+        The file for the identity is there before the lock, though empty. So a start that was killed in
+        between is not taken for one of an earlier version.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not (self._folder / "lock").exists():
+            self._identity.touch()
+            sync_folder(self._folder)
+        return not self._identity.exists() or self._bound.exists()
+
     def _read_identity(self, *, was_used: bool) -> None:
         """Take the identity of the directory, or draw one if it has none yet."""
         try:
-            identity, _, mark = self._identity.read_text(encoding="ascii").strip().partition(" ")
+            identity, *marks = self._identity.read_text(encoding="ascii").split() or [""]
         except (FileNotFoundError, UnicodeDecodeError):
-            identity, mark = "", ""
-        self.identity, self.is_old, self._is_decided = identity, mark == OLD, mark == DECIDED
+            identity, marks = "", []
+        self.identity, self._is_decided = identity, DECIDED in marks
+        self.is_old, self.is_vouched = OLD in marks, VOUCHED in marks
         if not identity:
             self.is_old = was_used
             self.identity = system.secret(16).hex()
-            self._mark(OLD if was_used else "")
+            self._write_identity()
+        if self.is_vouched and self._bound.exists():
+            self._end_vouch()
         if self._is_decided and not self._bound.exists():
             # It would vote as the voter that it was, without what that one has promised and given.
             raise ConfigError(
@@ -98,8 +128,25 @@ class Storage:
                 " again"
             )
 
-    def _mark(self, mark: str) -> None:
-        replace(self._identity, f"{self.identity} {mark}".strip().encode() + b"\n")
+    def _write_identity(self) -> None:
+        marks = {DECIDED: self._is_decided, OLD: self.is_old, VOUCHED: self.is_vouched}
+        words = [self.identity, *(mark for mark, is_set in marks.items() if is_set)]
+        replace(self._identity, " ".join(words).encode() + b"\n")
+
+    def vouch(self) -> None:
+        """Note for later starts that nothing was lost, and no vote given, before the first bound."""
+        if self.is_vouched or self._bound.exists():
+            return
+        self.is_vouched = True
+        try:
+            self._write_identity()
+        except OSError as error:
+            raise Unavailable(f"the data directory {self._folder}: {error.strerror}") from None
+
+    def _end_vouch(self) -> None:
+        """Forget it once there is a bound: if that is lost later, votes may have been given."""
+        self.is_vouched = False
+        self._write_identity()
 
     def close(self) -> None:
         """Let another process have the directory."""
@@ -108,32 +155,54 @@ class Storage:
 
     def load(self) -> tuple[bytes, Sequence[bytes]]:
         """Return what was saved, empty if there is nothing; nothing is ever appended to it."""
+        value = self._read(self._bound, "is damaged, so tokens that only grow cannot be promised")
+        if is_unnumbered(value):
+            value = b" ".join((value, self._read_abstention())).rstrip()
+        return value, ()
+
+    def _read_abstention(self) -> bytes:
+        problem = "is damaged, so it is unknown for how long votes of an earlier start count"
+        return self._read(self._abstention, problem)
+
+    def _read(self, path: Path, problem: str) -> bytes:
+        """Return what a file says, empty if it is not there; raise `ConfigError` with the problem."""
         try:
-            content = self._bound.read_bytes()
+            content = path.read_bytes()
         except FileNotFoundError:
-            return b"", ()
+            return b""
         value, _, checksum = content.rpartition(b" ")
         if not value or checksum != _checksum(value):
             raise ConfigError(
-                f"{self._bound} is damaged, so tokens that only grow cannot be promised; move the"
-                f" directory {self._folder} away, and the node starts as with a new disk"
+                f"{path} {problem}; move the directory {self._folder} away, and the node starts as"
+                " with a new disk"
             )
-        return value, ()
+        return value
 
     def save(self, value: bytes) -> None:
         """Make a value durable."""
         with self._reserve.lent():
+            if is_unnumbered(value):
+                value, _, abstention = value.partition(b" ")
+                # Before the bound, as a vote may leave with that one. If it becomes shorter, no vote of
+                # before counts any more (19.9), and the order does not matter.
+                if abstention and abstention != self._read_abstention():
+                    replace(self._abstention, abstention + b" " + _checksum(abstention))
             replace(self._bound, value + b" " + _checksum(value))
             # In this order: a mark without a bound would keep a node from starting that has crashed
-            # in between, though nothing rests yet on what it wanted to save.
-            if not self._is_decided and not value.isdigit():
-                self._mark(DECIDED)
-                self._is_decided = True
+            # in between, though nothing rests yet on what it wanted to save. A vouch that ended before
+            # there is a bound would leave a lone node without votes until an operator comes.
+            if self.is_vouched:
+                self._end_vouch()
+            if not self._is_decided and not is_unnumbered(value):
+                self._is_decided, self.is_old = True, False
+                self._write_identity()
 
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""
         with self._reserve.lent():
-            memory = Memory(system.boot(), configuration, voter, labels, system.now())
+            memory = Memory(
+                MEMORY_VERSION, system.boot(), configuration, voter, labels, system.now()
+            )
             if memory.boot:
                 replace(self._memory, msgspec.msgpack.encode(memory))
 
@@ -148,7 +217,8 @@ class Storage:
         with contextlib.suppress(msgspec.MsgspecError):
             memory = msgspec.msgpack.decode(content, type=Memory)
             is_comparable = memory.boot == system.boot() and memory.written_at <= system.now()
-            if is_comparable and memory.configuration == configuration:
+            is_ours = memory.version == MEMORY_VERSION and memory.configuration == configuration
+            if is_comparable and is_ours:
                 return memory
         return None
 

@@ -347,10 +347,12 @@ class Greeter:
         def give_up(_: str) -> None:
             patience.cancel()
             if connection.hung_up:
-                # A caller checks our proof before it shows its own, and leaves if it is wrong.
+                # A caller checks our proof before it shows its own, and leaves if it is wrong, or if
+                # we are not the node, with the disk, that it wants. It does not tell us which.
                 connection.complain(
-                    f"{hello.label!r} did not prove itself when it had our proof: its secret may be"
-                    " another one, or it has called another node than it wants"
+                    f"{hello.label!r} did not prove itself when it had our proof: it wants another node,"
+                    " or this one with another data directory, or its secret is another one; its own"
+                    " log says which"
                 )
 
         connection.use(conclude, give_up)

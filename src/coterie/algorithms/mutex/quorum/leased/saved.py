@@ -1,7 +1,8 @@
 """What a voter has on stable storage: everything that it must not forget over a crash.
 
 The bound of its tokens is written seldom, and all else only when the configuration changes. Until
-then the value is the bound alone, as a number: so it was before configurations had numbers.
+then the value is the bound and the time to abstain, as text, which a world may keep apart: before
+configurations had numbers, the value was the bound alone.
 """
 
 from __future__ import annotations
@@ -25,17 +26,24 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
     def encode(self) -> bytes:
         """Return the bytes to save."""
         if self.configuration is None and self.promised is None:
-            return str(self.bound).encode()
+            text = f"{self.bound} {self.abstention!r}" if self.abstention else str(self.bound)
+            return text.encode()
         return msgspec.msgpack.encode(self)
+
+
+def is_unnumbered(value: bytes) -> bool:
+    """Return whether a value was saved before anything was decided or promised."""
+    return value.partition(b" ")[0].isdigit()
 
 
 def read_saved(value: bytes) -> Saved:
     """Return what was saved; raise `ConfigError` if this is nothing that a voter has saved."""
     if not value:
         return Saved()
-    if value.isdigit():
-        return Saved(int(value))
     try:
+        if is_unnumbered(value):
+            bound, _, abstention = value.partition(b" ")
+            return Saved(int(bound), abstention=float(abstention or 0))
         return msgspec.msgpack.decode(value, type=Saved)
-    except msgspec.MsgspecError as error:
+    except (ValueError, msgspec.MsgspecError) as error:
         raise ConfigError(f"what the voter has saved cannot be read: {error}") from None
