@@ -53,15 +53,6 @@ def configuration(identity: str, number: int = 1) -> Configuration:
     return msgspec.structs.replace(first, rule=rule, cluster_identity=identity)
 
 
-def test_the_changer_that_forms_a_cluster_names_it_and_no_later_one_does() -> None:
-    first = founding(Settings(3))
-    goal = Goal(0, first.rule.parts[0])
-    forming = Changer("the first", first, goal)
-    formed = forming._successor(first.rule.parts, (), 7)  # noqa: SLF001 - the step itself
-    later = Changer("the second", formed, goal)._successor(first.rule.parts, (), 7)  # noqa: SLF001
-    assert formed.cluster_identity == "the first" == later.cluster_identity
-
-
 def test_a_voter_adopts_nothing_of_another_installation_whatever_its_number_is() -> None:
     voter = Voter(configuration("ours"))
     voter.start("a start", Outbox(1))

@@ -213,6 +213,19 @@ def test_number_0_is_followed_only_if_all_its_voters_promise() -> None:
     assert played.receivers(Accept) == [1, 2, 3]
 
 
+@pytest.mark.parametrize(("known", "then"), [("", "c"), ("the first changer", "the first changer")])
+def test_the_changer_that_forms_a_cluster_names_it_and_no_later_one_does(
+    known: str, then: str
+) -> None:
+    """19.14: the identity of a cluster is the name of a changer, which no other changer has."""
+    present = msgspec.structs.replace(ONE, cluster_identity=known)
+    played = Played(present, Goal(1, NEW))
+    played.stand([1, 2, 3], present)
+    played.promise([1, 2, 3], present)
+    [proposal] = {frame.configuration for frame in played.frames(Accept)}
+    assert proposal.cluster_identity == then
+
+
 def test_a_goal_that_is_reached_already_needs_no_decision() -> None:
     played = Played(ONE, Goal(1, OLD))
     played.stand([1, 3], ONE)
