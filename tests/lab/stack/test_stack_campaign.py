@@ -69,6 +69,13 @@ def test_one_return_and_one_cut_let_nobody_in_beside_another() -> None:
     assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
 
 
+@pytest.mark.parametrize("seed", [5032, 5091, 811931])
+def test_a_slow_link_is_not_taken_for_a_dead_holder(seed: int) -> None:
+    """With signs of life asked for by a mutex, a node that was cut off for a moment was given up."""
+    outcome = run_seed(seed, "classic-returns", "centralized/failover")
+    assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+
+
 @pytest.mark.parametrize("workload", AIMED)
 def test_promises_hold_where_one_kind_of_fault_comes_again_and_again(workload: str) -> None:
     for seed in range(5):

@@ -288,12 +288,15 @@ class Classic:
         returns = self._incarnation > 0 and self.tolerates_restarts
         self._carry_out(self.meeting.start(returns=returns))
         self._wait_for_strangers(self._say_that_it_waits)
-        self._probe_watched()
+        if self.elects:
+            self._probe_watched()
 
     def _probe_watched(self) -> None:
         """Ask the peers that processes watch for signs of life, again and again.
 
-        A process that hangs, or a machine without power, closes no connection.
+        A process that hangs, or a machine without power, closes no connection. An election that takes a
+        slow link for a dead leader elects another one, which does no harm. A mutex would let a second
+        process in beside a holder that is only slow, so its peers are lost by their connections alone.
         """
         watched = {peer for running in self.processes.values() for peer in running.host.watched}
         for peer in sorted(watched):
