@@ -127,14 +127,14 @@ def _name(room: str) -> str:
 
 def _arrow(sheet: Sheet, way: list[Point], colour: str) -> None:
     """Draw a curve through points, with a head."""
-    tip_, last = way[-1], Point(way[-1].x - 6, way[-1].y)
+    head, last = way[-1], Point(way[-1].x - 6, way[-1].y)
     path = f"M{number(way[0].x)} {number(way[0].y)}"
     for here, there in zip(way, [*way[1:-1], last], strict=False):
         half = number((here.x + there.x) / 2)
         path += f"C{half} {number(here.y)} {half} {number(there.y)} "
         path += f"{number(there.x)} {number(there.y)}"
     sheet.add("path", d=path, fill="none", stroke=colour, stroke_width=1.2, stroke_opacity=0.6)
-    corners = [tip_, (tip_.x - 7, tip_.y - 3.4), (tip_.x - 7, tip_.y + 3.4)]
+    corners = [head, (head.x - 7, head.y - 3.4), (head.x - 7, head.y + 3.4)]
     sheet.polygon(corners, fill=colour)
 
 

@@ -110,8 +110,9 @@ async def ask_around(
 ) -> list[KnownMembership]:
     """Ask these nodes what they know; return at least one answer, or raise `Unavailable`.
 
-    The first answer is enough; the nodes that are being asked meanwhile get so many seconds for theirs,
-    and more if the first was of a node that does not vote: no process tells a spare of changes.
+    The first answer is enough. Nodes that are being asked at that moment have `patience` seconds more to
+    answer, and longer if the first answer came from a node that does not vote: no process tells a spare of
+    changes.
     """
     credentials = Credentials(cluster, "", security.secret_bytes())
     tls = security.client_context()
