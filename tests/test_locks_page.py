@@ -1,4 +1,4 @@
-"""What the page about locks shows is what happens."""
+"""What the pages about locks show is what happens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 POSTGRES = shutil.which("initdb") or next(
     map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))), None
 )
-PAGE = (Path(__file__).parent.parent / "docs" / "locks.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parent.parent / "docs"
 BOUND_SECONDS = 30
 
 
@@ -39,16 +39,18 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
 
 
-def blocks(language: str) -> list[str]:
-    found = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+def blocks(language: str, page: str = "locks.md") -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
     assert found
     return found
 
 
-def test_the_sessions_print_what_is_shown() -> None:
-    session = "".join(blocks("pycon"))
-    examples = doctest.DocTestParser().get_doctest(session, {}, "locks.md", "locks.md", 0)
-    assert len(examples.examples) > 20
+@pytest.mark.parametrize("page", ["locks.md", "moving.md"])
+def test_the_sessions_print_what_is_shown(page: str) -> None:
+    session = "".join(blocks("pycon", page))
+    examples = doctest.DocTestParser().get_doctest(session, {}, page, page, 0)
+    assert len(examples.examples) > 15
     failures: list[str] = []
     doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples, out=failures.append)
     assert not failures, "".join(failures)
