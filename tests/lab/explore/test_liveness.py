@@ -12,7 +12,7 @@ import pytest
 from coterie.catalogue import find, mutexes
 from coterie.clocks import LogicalTime
 from coterie.lab.explore import Verdict, check, declared_channel, needs_clock
-from coterie.lab.explore.liveness.components import NONE, components
+from coterie.lab.explore.liveness.components import NONE, components, edges_on_cycles
 from coterie.lab.explore.properties import MUTEX, PROGRESS
 from coterie.lab.explore.tables.faults import Faults
 from coterie.process import Channel, Entered, Mutex, Outbox, Payload, Process, ProcessId
@@ -323,3 +323,8 @@ def test_components_agree_with_reachability_on_random_graphs() -> None:
             for state in range(size)
         ]
         assert components(size, ends[0], ends[1]).tolist() == expected
+        cyclic = np.diagonal(mutual)
+        after = cyclic | (reach.T & cyclic).any(axis=1)
+        before = cyclic | (reach & cyclic).any(axis=1)
+        between = np.flatnonzero(after[ends[0]] & before[ends[1]])
+        assert edges_on_cycles(size, ends[0], ends[1]).tolist() == between.tolist()

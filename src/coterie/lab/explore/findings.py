@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coterie.lab.explore.liveness.lasso import Turn
     from coterie.lab.explore.liveness.transitions import Transitions
     from coterie.lab.explore.properties import Property
-    from coterie.lab.explore.tables.arrays import Flags, Numbers, Rows
+    from coterie.lab.explore.tables.arrays import Flags, Numbers, Positions, Rows
     from coterie.lab.explore.tables.moves import Batch, Moves
 
 DEADLOCK = "no deadlock"  # as properties, both say what should hold
@@ -148,11 +148,15 @@ class Inspector:
         It is `endless` if users may call again and again.
         """
         sources, targets, steps, _ = transitions.arrays()
-        certain = steps != 0
-        self._look_for_stalled(rows, sources[certain], targets[certain])
+        cyclic = transitions.on_cycles(rows.shape[1], asks=False)
+        if (
+            cyclic.size
+        ):  # else every run that no user prolongs ends where `look_for_deadlock` has looked
+            certain = steps != 0
+            self._look_for_stalled(rows, sources[certain], targets[certain])
         self._decided = transitions.complete
         if self.finding is None and self._decided:
-            self._look_for_cycles(rows, transitions, endless=endless)
+            self._look_for_cycles(rows, transitions, cyclic, endless=endless)
         if self.finding is None and self._decided and endless:
             self._count_overtaking(rows, transitions)
 
@@ -178,20 +182,26 @@ class Inspector:
                 reason = f"from here on it {rests}"
                 self.finding = Finding(settles.name, reason, int(restless[0]))
 
-    def _look_for_cycles(self, rows: Rows, transitions: Transitions, *, endless: bool) -> None:
-        """Report the nearest cycle of a fair run in which a process waits without end."""
+    def _look_for_cycles(
+        self, rows: Rows, transitions: Transitions, cyclic: Positions, *, endless: bool
+    ) -> None:
+        """Report the nearest cycle of a fair run in which a process waits without end.
+
+        `cyclic` are the moves on cycles as long as no user asks.
+        """
         from coterie.lab.explore.liveness.lasso import fair_cycle  # noqa: PLC0415 - few need it
         from coterie.lab.explore.liveness.starvation import fair_component  # noqa: PLC0415
 
+        moves = transitions.on_cycles(rows.shape[1], asks=True) if endless else cyclic
         for item in self._eventually:
             for place, owed in enumerate(self._judge.owed(item.predicate, rows)):
-                found = fair_component(transitions, owed, asks=endless)
+                found = fair_component(transitions, owed, moves)
                 if found and (self.finding is None or found.first < self.finding.state):
                     cycle = fair_cycle(transitions, found)
                     text = f"{name_processes([place])} {item.text}"
                     self.finding = Finding(item.name, _again(text, cycle), found.first, cycle=cycle)
         for settles in self._settles:
-            found = fair_component(transitions, np.ones(rows.shape[1], np.bool_), asks=False)
+            found = fair_component(transitions, np.ones(rows.shape[1], np.bool_), cyclic)
             if found and (self.finding is None or found.first < self.finding.state):
                 cycle = fair_cycle(transitions, found)
                 text = _again("it need never come to rest", cycle)

@@ -1,6 +1,6 @@
 """Strongly connected components, by whole arrays.
 
-States that lie on no cycle are peeled off first, from both ends. Then each state takes the lowest
+States that lie on no cycle are peeled off first, from one end and then from the other. Then each state takes the lowest
 number of those that lead to it: the state that has its own number and those of its colour that lead
 back to it are one component, found for all colours at once. What is left is peeled and coloured
 again, as often as components lie behind each other (Orzan, 2004).
@@ -37,27 +37,39 @@ def components(states: int, sources: Numbers, targets: Numbers) -> Numbers:
         inner = alike[done[sources[alike]] & done[targets[alike]]]
         found[sources[inner]] = colours[sources[inner]]
         rest = alike[~(done[sources[alike]] | done[targets[alike]])]  # no cycle has two colours
-        sources, targets = targets, sources  # components are the same, and peeled from both ends
+        sources, targets = targets, sources  # components are the same, and coloured from both ends
         edges = _on_cycles(states, sources, targets, rest)
     return found
 
 
+def edges_on_cycles(states: int, sources: Numbers, targets: Numbers) -> Positions:
+    """Return the edges that lie on a cycle, or on a path from a cycle to a cycle."""
+    return _on_cycles(states, sources, targets, np.arange(len(sources)))
+
+
 def _on_cycles(states: int, sources: Numbers, targets: Numbers, edges: Positions) -> Positions:
-    """Leave out, again and again, the edges of states that nothing leads to or away from."""
-    origins, ends = sources[edges], targets[edges]
-    leaving, entering = Grouped(states, origins), Grouped(states, ends)
-    outgoing = np.bincount(origins, minlength=states)
+    """Leave out the edges of states that no cycle leads to, then of those that lead to no cycle.
+
+    Once round is enough: the second leaves out states that lead nowhere, so that the first would find
+    no more of them than before.
+    """
+    edges = _peeled(states, sources, targets, edges)
+    return _peeled(states, targets, sources, edges)
+
+
+def _peeled(states: int, sources: Numbers, targets: Numbers, edges: Positions) -> Positions:
+    """Leave out, again and again, the edges of states that nothing leads to."""
+    ends = targets[edges]
+    leaving = Grouped(states, sources[edges])
     incoming = np.bincount(ends, minlength=states)
     kept: Flags = np.ones(len(edges), np.bool_)
-    border = np.flatnonzero((outgoing == 0) != (incoming == 0))
+    border = np.flatnonzero(incoming == 0)
     while border.size:
-        away, into = leaving.at(border), entering.at(border)
-        gone = distinct(np.concatenate((away[kept[away]], into[kept[into]])))
+        gone = leaving.at(border)
         kept[gone] = False
-        np.subtract.at(outgoing, origins[gone], 1)
-        np.subtract.at(incoming, ends[gone], 1)
-        touched = distinct(np.concatenate((origins[gone], ends[gone])))
-        border = touched[(outgoing[touched] == 0) != (incoming[touched] == 0)]
+        reached = ends[gone]
+        np.subtract.at(incoming, reached, 1)
+        border = distinct(reached[incoming[reached] == 0])
     return edges[kept]
 
 

@@ -35,16 +35,15 @@ class FairComponent:
     shifts: bool  # on some edge within it
 
 
-def fair_component(transitions: Transitions, owed: Flags, *, asks: bool) -> FairComponent | None:
+def fair_component(transitions: Transitions, owed: Flags, edges: Positions) -> FairComponent | None:
     """Find the nearest component of states that are owed something, in which a fair run can stay.
 
-    With `asks` users may call again and again in it.
+    `edges` are the moves that it may go round on, as far as some cycle needs them.
     """
     sources, targets, steps, shifts = transitions.arrays()
-    within = owed[sources] & owed[targets]
-    if not asks:
-        within &= steps != UNBOUND
-    inside = np.flatnonzero(within)
+    inside = edges[owed[sources[edges]] & owed[targets[edges]]]
+    if not inside.size:
+        return None
     numbers = components(len(owed), sources[inside], targets[inside])
     inside = inside[numbers[sources[inside]] != NONE]
     inside = inside[numbers[sources[inside]] == numbers[targets[inside]]]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from coterie.lab.explore.liveness.components import edges_on_cycles
 from coterie.lab.explore.tables.arrays import namespace, on_host
 from coterie.lab.explore.tables.inputs import Receive
 from coterie.lab.explore.tables.memo import PairMemo
@@ -13,7 +14,7 @@ from coterie.lab.explore.tables.times import earliest
 from coterie.process import Channel
 
 if TYPE_CHECKING:
-    from coterie.lab.explore.tables.arrays import Flags, Numbers, Rows
+    from coterie.lab.explore.tables.arrays import Flags, Numbers, Positions, Rows
     from coterie.lab.explore.tables.inputs import Input
     from coterie.lab.explore.tables.moves import Action, Batch, Moves
 
@@ -117,6 +118,16 @@ class Transitions:
         steps = self.fair_steps.of(batch, rows)
         kept = (on_host(sources), on_host(targets), on_host(steps), on_host(shifted))
         self._kept.append(kept)
+
+    def on_cycles(self, states: int, *, asks: bool) -> Positions:
+        """Return the moves that lie on cycles or lead from cycle to cycle; a run without end needs no others.
+
+        With `asks` users may call again and again.
+        """
+        sources, targets, steps, _ = self.arrays()
+        moves = np.arange(len(steps)) if asks else np.flatnonzero(steps != UNBOUND)
+        found: Positions = moves[edges_on_cycles(states, sources[moves], targets[moves])]
+        return found
 
     def arrays(self) -> tuple[Numbers, Numbers, Numbers, Flags]:
         """Return sources, targets, steps and shifts of all moves."""
