@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from coterie import system
 from coterie.engines.queue.mail import Knock, encode
+from coterie.engines.queue.observation import CLOCK_RATE_ERROR
 from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.errors import CoterieError, Unavailable
 from coterie.system.aio import Tasks
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from coterie.engines.queue.server import QueueSession, Server
     from coterie.locks.leases.group import LeaseGroup
 
-CLOCK_RATE_ERROR = 0.05  # of a lease, which the clocks of client and server may differ by
 TIMES_MAX = 1 << 10  # tokens per number: a lock can be taken that often without asking the server
 KEPT_SECONDS_MAX = 2.0  # without use
 KNOWN_MAX = 4096  # names that were used lately
