@@ -156,6 +156,7 @@ class Proxy:
                     await passage.passes.wait()
                     self.late += len(data) if passage.writer.is_closing() else 0
                 writer.write(data)
+        await self._open[direction].wait()  # nor does an end show where all is silent
         if passage is not None and passage.held:
             writer.close()  # not before all that came late has left
         else:

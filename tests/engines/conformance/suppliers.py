@@ -348,7 +348,7 @@ class PostgresqlSupplier:
 
     name = "postgresql"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS, FREES_AT_ONCE})
+    can = frozenset({LEASED, RESTARTS, CUTS})
 
     def __init__(self, server: PostgresqlServer) -> None:
         self._server = server

@@ -122,9 +122,12 @@ class Observations:
 
     def next_at(self) -> float:
         """Return when the next look or removal is due; infinity if nothing is observed."""
-        return min(
-            (min(seen.look_at, seen.removal_at) for seen in self._seen.values()), default=math.inf
-        )
+        looks = (seen.look_at for seen in self._seen.values())
+        return min(self.next_removal_at(), min(looks, default=math.inf))
+
+    def next_removal_at(self) -> float:
+        """Return when the next removal is due; infinity if nothing is observed."""
+        return min((seen.removal_at for seen in self._seen.values()), default=math.inf)
 
     def _next_beat(self, lease: float, now: float) -> float:
         """Return the first of the common beats after `now`: sessions of equal leases share a request."""
