@@ -18,13 +18,14 @@ from coterie.engines.postgresql.statements import START
 from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Any
 
 VERSION = 2  # of the tables; version 1 took advisory locks, and had `epoch` in the place of `past`
 TRIES = 5  # where other programs make or change the same tables at the same moment
 
 TIMELINE = "left(pg_walfile_name(pg_current_wal_lsn()), 8)"
-RUN = f"{START} || '/' || {TIMELINE} || '/' || coalesce((select max(mark) from coterie.memory), '')"
+RUN = f"extract(epoch from {START})::text || '/' || {TIMELINE} || '/' || coalesce((select max(mark) from coterie.memory), '')"
 LOGGED = "(select relpersistence = 'p' from pg_class where oid = 'coterie.line'::regclass)"
 READ = f"""
 select version, run = {RUN}, longest >= $1, {LOGGED}, run, {START}, is_open, lease
@@ -130,7 +131,7 @@ class Run(NamedTuple):
     """The run of the server that a connection leads to."""
 
     name: str
-    start: str  # of the server, part of the name
+    start: datetime  # of the server, part of the name
     is_open: bool
     lease: float  # that is waited for while it is closed
     is_logged: bool  # whether the queues survive a crash

@@ -104,6 +104,7 @@ class LockEntry:
         """Begin before the join is sent: news may come before its answer."""
         self.text = text
         self.news = False  # look at it
+        self.has_waited = False
         self.waiting: asyncio.Future[int] | None = None
 
 
@@ -246,17 +247,18 @@ class PostgresqlSession:
         """Enter the queue, and see at once who is before us."""
         entry = self._entries[ticket] = LockEntry(self._text(ticket, author))
         left = self._entries.get(leaving) if leaving is not None else None
-        rows = await self._ask_in_run(
-            statements.JOIN, ticket.lock, entry.text, left.text if left is not None else None
-        )
+        query = statements.join(shared=ticket.shared, leaves=left is not None)
+        leaves = [left.text] if left is not None else []
+        rows = await self._ask_in_run(query, ticket.lock, entry.text, *leaves)
         if leaving is not None:
             self._entries.pop(leaving, None)
-        ((number, queue, sessions, _),) = rows
+        number, queue = rows[0][:2]
         if number is not None:
             return self._granted(number)
-        if self._learn(ticket.lock, entry, queue, sessions or ()):
-            # Dead, or too new for the snapshot of the statement: a look of its own shows which.
-            entry.news = True
+        entry.has_waited = True
+        before = map(_session_of, queue[: queue.index(entry.text)])
+        if any(name not in self._observed for name in before):
+            entry.news = True  # for a look of its own, by which they begin to be observed
         return None
 
     async def wait(self, ticket: Ticket) -> int:
@@ -275,13 +277,15 @@ class PostgresqlSession:
         self._check()
         entry = self._entries.get(ticket)
         if entry is not None:
-            await self._remove(ticket.lock, entry.text)
+            await self._remove(ticket.lock, entry)
             self._entries.pop(ticket, None)
 
-    async def _remove(self, lock: str, text: str) -> None:
-        _, ((removed, _),) = await self._ask(statements.LEAVE, lock, text)
+    async def _remove(self, lock: str, entry: LockEntry) -> None:
+        """Remove an entry; most that were let in at once are alone, and cost less."""
+        query = statements.LEAVE if entry.has_waited else statements.LEAVE_ALONE
+        _, removed = await self._ask(query, lock, entry.text)
         if not removed:
-            _, rows = await self._ask(statements.REMOVE, lock, text)
+            _, rows = await self._ask(statements.REMOVE, lock, entry.text)
             if rows:
                 await self._ask(statements.TIDY, [lock])
 
@@ -376,11 +380,11 @@ class PostgresqlSession:
     def _disown(self, lock: str, text: str) -> None:
         """Remove an entry of ours that no task knows: a join that was carried out after it was left."""
         if all((t.lock, e.text) != (lock, text) for t, e in self._entries.items()):
-            self._tasks.run(self._remove_quietly(lock, text))
+            self._tasks.run(self._remove_quietly(lock, LockEntry(text)))
 
-    async def _remove_quietly(self, lock: str, text: str) -> None:
+    async def _remove_quietly(self, lock: str, entry: LockEntry) -> None:
         with contextlib.suppress(SessionLost, CoterieError):
-            await self._remove(lock, text)
+            await self._remove(lock, entry)
 
     async def _bury(self, now: float) -> None:
         """Remove sessions that were silent for their whole lease; open a run whose past is over."""

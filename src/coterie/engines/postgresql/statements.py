@@ -16,6 +16,8 @@ may be older than that of a hold that comes between.
 
 from __future__ import annotations
 
+import functools
+
 DESCRIBE = "select current_setting('server_version'), pg_is_in_recovery()"
 GREET = "select pg_backend_pid(), pg_is_in_recovery(), current_setting('application_name')"
 
@@ -48,7 +50,7 @@ def set_all(names: list[str]) -> str:
     return f"select {', '.join(parts)}"
 
 
-START = "extract(epoch from pg_postmaster_start_time())::text"
+START = "pg_postmaster_start_time()"
 
 # Queues
 
@@ -81,39 +83,58 @@ def _wake(queue: str, lock: str, condition: str) -> str:
 
 
 # The living and the dead of a queue, with their counters.
-_SESSIONS = (
+_SESSIONS_OF = (
     "array(select name || ' ' || counter || ' ' || lease || ' ' || alive from coterie.session"
     " where name in (select split_part(entry, ' ', 2) from unnest(queue) as entry))"
 )
 # Beside a sharer that leaves all others that share are inside already.
 _NEWLY = "(left({gone}, 1) = 'x' or entry like 'x%')"
 
-# In session $1 on the run begun at $2; no number is drawn as long as the run is closed ($3). Lock $4 by entry $5,
-# which another ($6) leaves in the same step. Without a row the session is over, or the run is another one.
-JOIN = f"""
-insert into coterie.line as line
-select $4::text, array[$5::text] from coterie.session where name = $1 and alive and {START} = $2
-on conflict (lock) do update set queue = array_remove(line.queue, $6::text)
-    || case when $5 = any(line.queue) then array[]::text[] else array[$5] end
-returning
-    case when $3::bool and {_is_inside("$5", "queue")} then nextval('coterie.number') end,
-    queue,
-    case when queue[1] <> $5 then {_SESSIONS} end,
-    case when $6 is not null
-        then {_wake("queue", "$4", "entry <> $5 and " + _NEWLY.format(gone="$6"))} end
-"""
+@functools.cache
+def join(*, shared: bool, leaves: bool) -> str:
+    """Return the statement that enters a queue; it answers with the number, if we are inside, and the queue.
 
-# Of lock $1 entry $2, most often alone; how many entries were removed. A queue that another changes at this moment
-# may look to both parts as if it was for the other: then REMOVE follows.
+    In session $1 on the run begun at $2; no number is drawn as long as the run is closed ($3). Lock $4 by
+    entry $5, which another of ours ($6) leaves in the same step. Without an answer the session is over, or
+    the run is another one.
+
+    Args:
+        shared: The mode of the entry.
+        leaves: There is another one to be left.
+    """
+    queue, woken = "line.queue", ""
+    if leaves:
+        queue = "array_remove(line.queue, $6::text)"
+        woken = f", {_wake('queue', '$4', 'entry <> $5 and ' + _NEWLY.format(gone='$6'))}"
+    is_inside = _is_inside("$5", "queue") if shared else "queue[1] = $5"
+    return f"""
+        insert into coterie.line as line
+        select $4::text, array[$5::text] from coterie.session
+        where name = $1 and alive and {START} = $2
+        on conflict (lock) do update set
+            queue = case when $5 = any(line.queue) then {queue} else {queue} || $5 end
+        returning
+            case when $3::bool and {is_inside} then nextval('coterie.number') end,
+            case when not $3::bool or queue[1] <> $5 then queue end{woken}
+        """
+
+
+# Of lock $1 entry $2, if it is alone there.
+LEAVE_ALONE = """
+delete from coterie.line where lock = $1 and queue = array[$2::text] returning lock
+"""
+# The same whether it is alone or not; how many entries were removed. A queue that another program changes at this
+# moment may look to each part as if it was for the other one: then REMOVE follows.
 LEAVE = f"""
 with alone as (
-    delete from coterie.line where lock = $1 and queue = array[$2::text] returning 1
+    delete from coterie.line where lock = $1 and queue = array[$2::text] returning lock
 ), one as (
     update coterie.line set queue = array_remove(queue, $2)
     where lock = $1 and $2 = any(queue) and queue <> array[$2::text] returning queue
 )
-select (select count(*) from alone) + (select count(*) from one),
-    (select sum({_wake("queue", "$1", _NEWLY.format(gone="$2::text"))}) from one)
+select lock, 0 from alone
+union all
+select $1, {_wake("queue", "$1", _NEWLY.format(gone="$2::text"))} from one
 """
 # The snapshot of the statement has the entry, which was there before it: so its newest row is looked at.
 REMOVE = f"""
@@ -122,13 +143,13 @@ returning {_wake("queue", "$1", "true")}
 """
 TIDY = "delete from coterie.line where lock = any($1) and queue = '{}'"
 
-# Of locks $4 the entries $5, with the parameters of JOIN; all of one moment. A session that stands in a queue and
+# Of locks $4 the entries $5, with the parameters of a join; all of one moment. A session that stands in a queue and
 # is not seen here is over: it was made before its entry, and this statement reads both from one snapshot.
 LOOK = f"""
 select wanted.lock, wanted.entry,
     case when $3::bool and {_is_inside("wanted.entry", "queue")}
         then nextval('coterie.number') end,
-    queue, case when queue is not null then {_SESSIONS} end
+    queue, case when queue is not null then {_SESSIONS_OF} end
 from coterie.session mine
 cross join unnest($4::text[], $5::text[]) as wanted(lock, entry)
 left join coterie.line using (lock)

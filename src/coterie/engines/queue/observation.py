@@ -86,6 +86,10 @@ class Observations:
         seen.lease = max(seen.lease, lease)  # that of the past grows with what is known of it
         seen.look_at = self._next_beat(seen.lease, now)
 
+    def __contains__(self, session: str) -> bool:
+        """Return True if a session is observed."""
+        return session in self._seen
+
     def forget(self, session: str) -> None:
         """Drop a session that is dead or has ended."""
         self._seen.pop(session, None)
