@@ -490,6 +490,35 @@ async def test_holds_go_on_where_the_server_is_stopped_in_order_and_started_agai
 
 
 @in_loop
+async def test_programs_that_come_first_at_the_same_time_wait_for_no_past() -> None:
+    """One of them finds the first run; the others, which have waited for it, must not find another one."""
+    with PostgresqlServer() as own:
+        async with coterie.connect(own.url(10)):
+            pass
+        await ask(own, "delete from coterie.memory")
+        await ask(own, "update coterie.past set run = '', is_open = false, longest = 0")
+        other = await asyncpg.connect(own.url())
+        try:
+            change = other.transaction()
+            await change.start()
+            await other.execute("select from coterie.past for update")
+            several = [coterie.connect(own.url(10)) for _ in range(2)]
+            opening = [asyncio.create_task(c.open()) for c in several]
+
+            async def are_blocked() -> bool:
+                return bool(await ask(own, "select count(*) = 2 from pg_locks where not granted"))
+
+            await until(are_blocked)
+            await change.commit()
+            for task, c in zip(opening, several, strict=True):
+                await task
+                await c.close()
+            assert await other.fetchval("select is_open from coterie.past")
+        finally:
+            await other.close()
+
+
+@in_loop
 async def test_a_waiter_stays_in_line_over_a_restart(server: PostgresqlServer) -> None:
     async with programs(server, 2) as (ann, bob):
         first = await taken(ann)

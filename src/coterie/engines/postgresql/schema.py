@@ -81,7 +81,8 @@ insert into coterie.memory select gen_random_uuid()::text
 where not exists (select from coterie.memory)
 """
 FIRST = "insert into coterie.past values ($1, '', false, $2, $2) on conflict do nothing"
-LOCK = f"select run = {RUN} from coterie.past for update"
+LOCK = "select version from coterie.past for update"
+IS_NAMED = f"select run = {RUN} from coterie.past"
 # The longest lease that was granted counts, and that of a past which was not opened yet. A server that was promoted
 # may know of neither: so our own lease counts as well, which other programs have, too. Before the first run of the
 # first timeline there is nothing to wait for.
@@ -211,10 +212,9 @@ async def _change(connection: Any, lease: float, known: int) -> None:
     async with connection.transaction():
         # A server that crashes has to remember this, whatever it may forget else.
         await connection.execute("set local synchronous_commit = on")
-        is_named = await connection.fetchval(LOCK)
-        if is_named is None:
-            return
-        if is_named:
+        await connection.execute(LOCK)
+        # In a statement of its own: one that waits for a row sees the other tables as they were before it waited.
+        if await connection.fetchval(IS_NAMED):
             await connection.execute(LENGTHEN, lease)
             return
         await connection.execute(MARK)

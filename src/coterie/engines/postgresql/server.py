@@ -30,7 +30,7 @@ from coterie.errors import CoterieError, Unavailable, UsageError
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Coroutine, Iterable, Sequence
 
     from coterie.engines.postgresql.connection import LockConnection
     from coterie.engines.queue.server import ServerNode, SessionListener, Ticket
@@ -40,7 +40,6 @@ BEATS_PER_LEASE = 3
 LEASE_SECONDS_MIN = 0.5
 RETRY_SECONDS = 0.1
 PART_CHARACTERS_MAX = 7000  # of a letter: a notice has less than 8000 bytes
-NEWS = "w"  # begins the notice that somebody is inside now; those of letters begin with a digit
 
 LAPSED = "it was removed: its lease has run out for those who wait, or the server has lost it"
 
@@ -105,6 +104,9 @@ class LockEntry:
         self.text = text
         self.news = False  # look at it
         self.has_waited = False
+        self.is_doubtful = (
+            False  # a join that was not answered may be carried out after it was left
+        )
         self.waiting: asyncio.Future[int] | None = None
 
 
@@ -133,6 +135,9 @@ class PostgresqlSession:
         self._is_open = False  # whether the run is
         self._entries: dict[Ticket, LockEntry] = {}
         self._observed = observed  # the sessions before our entries, and the past
+        self._late: dict[
+            str, tuple[str, int]
+        ] = {}  # doubtful entries that were left: for some beats
         self._neighbour = Observations()  # the next session in the order of names
         self._news = asyncio.Event()
         self._over = asyncio.Event()
@@ -143,8 +148,8 @@ class PostgresqlSession:
         """Announce the session, and renew it from now on."""
         sent_at, _ = await self._ask(statements.OPEN, self._id, self.lease)
         self._told.renewed(sent_at)
-        self._tasks.run(self._renew())
-        self._tasks.run(self._watch())
+        self._tasks.run(self._to_the_end(self._renew()))
+        self._tasks.run(self._to_the_end(self._watch()))
 
     async def close(self) -> None:
         """End the session and remove all of its entries."""
@@ -160,6 +165,13 @@ class PostgresqlSession:
             await self._tasks.end()
             if self._connection is not None:
                 await self._connection.close()
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what a session is nothing without: whatever ends it ends the session."""
+        try:
+            await work
+        finally:
+            self._end("its work has ended")
 
     async def _remove_all(self, connection: LockConnection) -> None:
         """Remove first the session, then its entries: from then on these are of no session."""
@@ -205,6 +217,12 @@ class PostgresqlSession:
         self._counter += 1
         self._told.renewed(sent_at)
         self._meet(rows[0][0])
+        for text, (lock, beats) in list(self._late.items()):
+            self._late[text] = lock, beats - 1
+            if not beats:
+                del self._late[text]
+            else:
+                await self._remove(lock, LockEntry(text))
         return self.lease / BEATS_PER_LEASE
 
     def _meet(self, neighbour: str | None) -> None:
@@ -249,7 +267,11 @@ class PostgresqlSession:
         left = self._entries.get(leaving) if leaving is not None else None
         query = statements.join(shared=ticket.shared, leaves=left is not None)
         leaves = [left.text] if left is not None else []
-        rows = await self._ask_in_run(query, ticket.lock, entry.text, *leaves)
+        try:
+            rows = await self._ask_in_run(query, ticket.lock, entry.text, *leaves)
+        except CoterieError:
+            entry.is_doubtful = True
+            raise
         if leaving is not None:
             self._entries.pop(leaving, None)
         number, queue = rows[0][:2]
@@ -279,15 +301,20 @@ class PostgresqlSession:
         if entry is not None:
             await self._remove(ticket.lock, entry)
             self._entries.pop(ticket, None)
+            if entry.is_doubtful:
+                self._late[entry.text] = ticket.lock, BEATS_PER_LEASE
 
-    async def _remove(self, lock: str, entry: LockEntry) -> None:
-        """Remove an entry; most that were let in at once are alone, and cost less."""
-        query = statements.LEAVE if entry.has_waited else statements.LEAVE_ALONE
-        _, removed = await self._ask(query, lock, entry.text)
+    async def _remove(self, lock: str, entry: LockEntry) -> bool:
+        """Remove an entry, if it is there; most that were let in at once are alone, and cost less."""
+        if entry.has_waited:
+            _, removed = await self._ask(statements.LEAVE, lock, entry.text, self._is_open)
+        else:
+            _, removed = await self._ask(statements.LEAVE_ALONE, lock, entry.text)
         if not removed:
-            _, rows = await self._ask(statements.REMOVE, lock, entry.text)
-            if rows:
+            _, removed = await self._ask(statements.REMOVE, lock, entry.text)
+            if removed:
                 await self._ask(statements.TIDY, [lock])
+        return bool(removed)
 
     def _text(self, ticket: Ticket, author: Author) -> str:
         mode = "s" if ticket.shared else "x"
@@ -342,7 +369,7 @@ class PostgresqlSession:
             elif queue is None or text not in queue:
                 self._refuse(entry)
             else:
-                gone = self._learn(lock, entry, queue, sessions)
+                gone = self._learn(lock, entry, queue, sessions or ())
                 if gone:
                     over.setdefault(lock, set()).update(gone)
                 before.update(_session_of(each) for each in queue[: queue.index(text)])
@@ -352,7 +379,10 @@ class PostgresqlSession:
             await self._ask(statements.DROP, [lock], sorted(gone))
 
     def _let_in(self, entry: LockEntry, number: int) -> None:
-        if entry.waiting is not None and not entry.waiting.done():
+        """End a wait; whether our lease is in force now is asked by the one who waits."""
+        if entry.waiting is None:
+            entry.news = True  # its join is not answered yet
+        elif not entry.waiting.done():
             entry.waiting.set_result(self._granted(number))
 
     def _refuse(self, entry: LockEntry) -> None:
@@ -397,6 +427,12 @@ class PostgresqlSession:
                 _, rows = await self._ask(statements.KILL, name, counter)
                 if rows:
                     observed.forget(name)
+                    logger.info(
+                        "%s: session %s was silent for its lease, and is removed",
+                        self._server,
+                        name,
+                        extra={"event": "session-removed"},
+                    )
                     await self._sweep(name)
 
     async def _sweep(self, name: str) -> None:
@@ -443,7 +479,12 @@ class PostgresqlSession:
         await self._ask(statements.NOTIFY, _channel(participant), notices)
 
     def _hear(self, pid: int, notice: str) -> None:
-        if notice.startswith(NEWS):
+        if notice.startswith(statements.INSIDE):
+            with contextlib.suppress(ValueError):  # any role may notify any channel
+                number, text, lock = notice[1:].split("\n", 2)
+                self._hear_inside(int(number), text, lock)
+            return
+        if notice.startswith(statements.NEWS):
             for ticket, entry in self._entries.items():
                 if ticket.lock == notice[1:]:
                     entry.news = True
@@ -454,8 +495,16 @@ class PostgresqlSession:
         if follow != "0":
             self._parts[pid] = text
             return
-        with contextlib.suppress(ValueError):  # any role may notify any channel
+        with contextlib.suppress(ValueError):
             self._told.mail(base64.b64decode(text, validate=True))
+
+    def _hear_inside(self, number: int, text: str, lock: str) -> None:
+        for ticket, entry in self._entries.items():
+            if (ticket.lock, entry.text) == (lock, text):
+                self._let_in(entry, number)
+                return
+        if _session_of(text) == self._id:
+            self._disown(lock, text)
 
     # Calls
 

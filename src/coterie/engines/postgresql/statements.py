@@ -50,6 +50,10 @@ def set_all(names: list[str]) -> str:
     return f"select {', '.join(parts)}"
 
 
+# What a notice begins with: look at that lock, or this entry is inside with that number. Those of letters begin with
+# a digit.
+NEWS, INSIDE = "w", "i"
+
 START = "pg_postmaster_start_time()"
 
 # Queues
@@ -74,11 +78,28 @@ def _without(queue: str, sessions: str) -> str:
     )
 
 
-def _wake(queue: str, lock: str, condition: str) -> str:
-    """Notify those who are inside now; the condition leaves out entries that were inside before."""
+def _wake(queue: str, lock: str) -> str:
+    """Notify those who are inside now that they may look."""
     return (
-        "(select count(pg_notify('coterie_' || split_part(entry, ' ', 3), 'w' || "
-        f"{lock})::text) from unnest({_inside(queue)}) as entry where {condition})"
+        "(select count(pg_notify('coterie_' || split_part(entry, ' ', 3), "
+        f"'{NEWS}' || {lock})::text) from unnest({_inside(queue)}) as entry)"
+    )
+
+
+def _let_in(queue: str, lock: str, gone: str, is_open: str) -> str:
+    """Notify those who have come inside by the end of an entry, each with its number.
+
+    A notice is sent if and only if its transaction commits, and each entry that it names is inside from then on,
+    until it is removed. The number is drawn while this transaction has the row. So a notice is as good as
+    the answer to a look, which is also under way for a while; as long as the run is closed it is a mere hint.
+    Beside a sharer that leaves all others that share are inside already.
+    """
+    return (
+        "(select count(pg_notify('coterie_' || split_part(entry, ' ', 3),"
+        f" case when {is_open} then '{INSIDE}' || nextval('coterie.number') || chr(10) || entry"
+        f" || chr(10) || {lock} else '{NEWS}' || {lock} end)::text)"
+        f" from unnest({_inside(queue)}) as entry"
+        f" where left({gone}, 1) = 'x' or entry like 'x%')"
     )
 
 
@@ -87,8 +108,7 @@ _SESSIONS_OF = (
     "array(select name || ' ' || counter || ' ' || lease || ' ' || alive from coterie.session"
     " where name in (select split_part(entry, ' ', 2) from unnest(queue) as entry))"
 )
-# Beside a sharer that leaves all others that share are inside already.
-_NEWLY = "(left({gone}, 1) = 'x' or entry like 'x%')"
+
 
 @functools.cache
 def join(*, shared: bool, leaves: bool) -> str:
@@ -105,7 +125,7 @@ def join(*, shared: bool, leaves: bool) -> str:
     queue, woken = "line.queue", ""
     if leaves:
         queue = "array_remove(line.queue, $6::text)"
-        woken = f", {_wake('queue', '$4', 'entry <> $5 and ' + _NEWLY.format(gone='$6'))}"
+        woken = f", {_let_in('queue', '$4', '$6', '$3')}"
     is_inside = _is_inside("$5", "queue") if shared else "queue[1] = $5"
     return f"""
         insert into coterie.line as line
@@ -123,7 +143,7 @@ def join(*, shared: bool, leaves: bool) -> str:
 LEAVE_ALONE = """
 delete from coterie.line where lock = $1 and queue = array[$2::text] returning lock
 """
-# The same whether it is alone or not; how many entries were removed. A queue that another program changes at this
+# The same whether it is alone or not, on a run that is open or not ($3). A queue that another program changes at this
 # moment may look to each part as if it was for the other one: then REMOVE follows.
 LEAVE = f"""
 with alone as (
@@ -134,12 +154,12 @@ with alone as (
 )
 select lock, 0 from alone
 union all
-select $1, {_wake("queue", "$1", _NEWLY.format(gone="$2::text"))} from one
+select $1, {_let_in("queue", "$1", "$2::text", "$3::bool")} from one
 """
 # The snapshot of the statement has the entry, which was there before it: so its newest row is looked at.
 REMOVE = f"""
 update coterie.line set queue = array_remove(queue, $2) where lock = $1 and $2 = any(queue)
-returning {_wake("queue", "$1", "true")}
+returning {_wake("queue", "$1")}
 """
 TIDY = "delete from coterie.line where lock = any($1) and queue = '{}'"
 
@@ -149,7 +169,7 @@ LOOK = f"""
 select wanted.lock, wanted.entry,
     case when $3::bool and {_is_inside("wanted.entry", "queue")}
         then nextval('coterie.number') end,
-    queue, case when queue is not null then {_SESSIONS_OF} end
+    queue, case when queue[1] <> wanted.entry then {_SESSIONS_OF} end
 from coterie.session mine
 cross join unnest($4::text[], $5::text[]) as wanted(lock, entry)
 left join coterie.line using (lock)
@@ -160,7 +180,7 @@ where mine.name = $1 and mine.alive and {START} = $2
 DROP = f"""
 update coterie.line set queue = {_without("queue", "$2")}
 where lock in (select lock from coterie.line where lock = any($1) order by lock for update)
-returning {_wake("queue", "lock", "true")}
+returning {_wake("queue", "lock")}
 """
 
 LINES = """
@@ -197,10 +217,10 @@ where lock in (
     where exists (select from unnest(queue) as entry where split_part(entry, ' ', 2) = $1)
     order by lock for update
 )
-returning lock, {_wake("queue", "lock", "true")}
+returning lock, {_wake("queue", "lock")}
 """
 # A dead session that stands in no queue. An entry that a late join puts there afterwards is of a session that is
-# not there, and whoever looks drops it.
+# not there, and a look drops it.
 FORGET = """
 delete from coterie.session where not alive and not exists (
     select from coterie.line, unnest(queue) as entry where split_part(entry, ' ', 2) = name
