@@ -1,10 +1,11 @@
 """Trials of the engines under faults: python -m benchmarks.engine_faults [ENGINE ...] [--rounds N] [--seed N].
 
 Three programs take one lock again and again, each over a line of its own, while one fault after the other
-happens: a program is killed, or suspended for longer than its lease; its line is cut, or stalls; the
-server is killed and started again, of several that one which leads. Then it is checked that no two holds
-were valid at the same time, and that tokens have grown in the order of entry. After each fault the lock
-has to be entered again, or the trial fails.
+happens: a program is killed, or suspended for longer than its lease; its line is cut, or stalls, both ways
+or one way; PostgreSQL ends all sessions while the line of a program is silent at its end; the server is
+killed and started again, of several that one which leads. Then it is checked that no two holds were valid
+at the same time, and that tokens have grown in the order of entry. After each fault the lock has to be
+entered again, or the trial fails.
 """
 
 from __future__ import annotations
@@ -24,8 +25,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import coterie
-from tests.cluster.proxy import Proxy
-from tests.engines.conformance.suppliers import CUTS, FAILS_OVER, LEASED, RESTARTS, SUPPLIERS
+from tests.cluster.proxy import DOWN, UP, Proxy
+from tests.engines.conformance.suppliers import (
+    CUTS,
+    FAILS_OVER,
+    LEASED,
+    RESTARTS,
+    SUPPLIERS,
+    PostgresqlSupplier,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,7 +42,7 @@ if TYPE_CHECKING:
 
 PROGRAMS = 3
 LOCK = "x"
-HOLD_SECONDS = 0.02
+HOLD_SECONDS = (0.02, 0.02, 0.02, 0.5)  # short ones for many turns, long ones for a fault to come between
 PATIENCE_SECONDS = 60.0  # for the next entry after a fault
 ENGINES = ("file", "coterie", "etcd", "etcd3", "valkey", "postgresql", "zookeeper")
 
@@ -60,11 +68,11 @@ async def hold(coordinator: coterie.Coordinator, log: int) -> None:
     entered = time.monotonic()
     try:
         os.write(log, f"{os.getpid()} {held.token} {entered} {entered}\n".encode())
-        until = entered + HOLD_SECONDS
+        until = entered + random.choice(HOLD_SECONDS)
         # A hold that is valid now has been so since it was entered.
         while (asked := time.monotonic()) < until and held.valid:
             last = f"{os.getpid()} {held.token} {entered} {asked}\n".encode()
-            await asyncio.sleep(HOLD_SECONDS / 4)
+            await asyncio.sleep(HOLD_SECONDS[0] / 4)
             if held.valid:  # a long pause lies behind us, perhaps
                 os.write(log, last)
     finally:
@@ -118,7 +126,9 @@ class Trial:
         if LEASED in self.supplier.can:
             faults.append(self._suspend)
         if CUTS in self.supplier.can:
-            faults += [self._stall, self._sever]
+            faults += [self._stall, self._half, self._sever]
+        if isinstance(self.supplier, PostgresqlSupplier):
+            faults += [self._end_sessions]
         if {RESTARTS, FAILS_OVER} & self.supplier.can:
             faults.append(self._restart)
         for _ in range(rounds):
@@ -166,6 +176,18 @@ class Trial:
 
     async def _stall(self, place: int) -> None:
         self._proxies[place].stall()
+        await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.6))
+        self._proxies[place].resume()
+
+    async def _half(self, place: int) -> None:
+        self._proxies[place].stall(self.draw.choice([UP, DOWN]))
+        await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.6))
+        self._proxies[place].resume()
+
+    async def _end_sessions(self, place: int) -> None:
+        assert isinstance(self.supplier, PostgresqlSupplier)
+        self._proxies[place].stall()
+        await asyncio.to_thread(self.supplier.end_sessions)
         await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.6))
         self._proxies[place].resume()
 

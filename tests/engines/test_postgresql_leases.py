@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -265,6 +266,40 @@ async def test_a_join_that_is_carried_out_after_it_was_left_is_removed(
             await until(is_there)
         held = await taken(bob, "late")
         await held.release()
+
+
+# Costs
+
+
+@in_loop
+async def test_what_holding_and_waiting_cost_does_not_depend_on_the_number_of_locks(
+    server: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One renewal in a third of a lease, and one look in a sixth for all that is waited for."""
+    sent: Counter[str] = Counter()
+    original = LockConnection.ask
+
+    async def count(self: LockConnection, query: str, *arguments: object, limit: float) -> Any:
+        sent[query] += 1
+        return await original(self, query, *arguments, limit=limit)
+
+    monkeypatch.setattr(LockConnection, "ask", count)
+    locks = [f"many{number}" for number in range(20)]
+    async with programs(server, 2) as (ann, bob):
+        held = [await taken(ann, lock) for lock in locks]
+        waiting = [asyncio.create_task(taken(bob, lock)) for lock in locks]
+        for lock in locks:
+            await until_entries(server, lock, 2)
+        sent.clear()
+        for _ in range(4):
+            await until_renewed(held[0], held[0].expires_at)
+        renewals, looks = sent[statements.RENEW], sent[statements.LOOK]
+        assert 4 <= renewals <= 2 * 5 + 1  # of both programs
+        assert 2 <= looks <= renewals + 2  # of one of them
+        for each in held:
+            await each.release()
+        for task in waiting:
+            await (await task).release()
 
 
 # What hurts elsewhere

@@ -363,6 +363,10 @@ class PostgresqlSupplier:
     def start(self) -> None:
         self._server.start()
 
+    def end_sessions(self) -> None:
+        """End all connections of programs at the server's side."""
+        self._server.end_sessions()
+
 
 @contextlib.contextmanager
 def postgresql(_: Path) -> Iterator[Supplier]:
