@@ -42,7 +42,12 @@ if TYPE_CHECKING:
 
 PROGRAMS = 3
 LOCK = "x"
-HOLD_SECONDS = (0.02, 0.02, 0.02, 0.5)  # short ones for many turns, long ones for a fault to come between
+HOLD_SECONDS = (
+    0.02,
+    0.02,
+    0.02,
+    0.5,
+)  # short ones for many turns, long ones for a fault to come between
 PATIENCE_SECONDS = 60.0  # for the next entry after a fault
 ENGINES = ("file", "coterie", "etcd", "etcd3", "valkey", "postgresql", "zookeeper")
 
