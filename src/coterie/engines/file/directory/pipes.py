@@ -16,7 +16,8 @@ from contextlib import suppress
 from select import POLLIN, poll
 from typing import TYPE_CHECKING
 
-from coterie.engines.file.directory.folder import read_quietly
+from coterie.engines.file.directory.folder import CLOSED_FILE, read_quietly
+from coterie.engines.file.directory.way import exchanged
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder
@@ -35,13 +36,30 @@ def make_pipe(boards: Folder, path: str, name: str) -> int:
 
     For both: the writing end alone cannot be opened before a reader.
     """
-    if os.mkfifo in os.supports_dir_fd:
-        os.mkfifo(name, 0o666, dir_fd=boards.descriptor)
-    else:  # older versions of macOS; it fails if the name is taken, also by a link
-        os.mkfifo(f"{path}/{name}", 0o666)
-    descriptor = os.open(name, KEEP, dir_fd=boards.descriptor)
-    boards.sharing.admit(descriptor, to_write=name.endswith(BELL))
+    with boards.workshop() as shop:
+        if os.mkfifo in os.supports_dir_fd:
+            os.mkfifo(name, CLOSED_FILE, dir_fd=shop)
+        else:  # older versions of macOS; it fails if the name is taken, also by a link
+            os.mkfifo(f"{path}/{name}", CLOSED_FILE)
+            shop = boards.descriptor  # noqa: PLW2901
+        descriptor = _open_made(name, shop)
+        try:
+            boards.sharing.admit(descriptor, to_write=name.endswith(BELL))
+            if shop != boards.descriptor:
+                os.rename(name, name, src_dir_fd=shop, dst_dir_fd=boards.descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
     return read_quietly(descriptor)
+
+
+def _open_made(name: str, folder: int) -> int:
+    descriptor = os.open(name, KEEP, dir_fd=folder)
+    found = os.fstat(descriptor)
+    if stat.S_ISFIFO(found.st_mode) and found.st_uid == os.geteuid():
+        return descriptor
+    os.close(descriptor)
+    raise exchanged(name)
 
 
 def bell_name(program: int, bell: int) -> str:
