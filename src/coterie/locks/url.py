@@ -140,13 +140,11 @@ def read_trusted(path: str) -> bytes:
     Whoever can write it can send our locks elsewhere, where they exclude no other program. Raise `ConfigError`
     if that is a user besides ourselves and root. It is not passed over: then our locks would be elsewhere, too.
     """
-    descriptor, doubt = (
-        os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)),
-        "",
-    )  # no pipe stops us
-    with open(descriptor, "rb") as file:
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # a pipe of that name would stop us
+    doubt = ""
+    with os.fdopen(os.open(path, flags), "rb") as file:
         if hasattr(os, "geteuid"):
-            doubt = _doubt(os.lstat(path)) or _doubt(os.fstat(descriptor))
+            doubt = _doubt(os.lstat(path)) or _doubt(os.fstat(file.fileno()))
         if doubt:
             raise ConfigError(
                 f"{path} of the current directory {doubt}, so it is not believed: name the coordinator by"

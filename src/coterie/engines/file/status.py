@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from coterie.algorithms.deadlock.condition import any_of
-from coterie.engines.file.directory.folder import Directory
+from coterie.engines.file.directory.folder import Directory, directory_at, folder_of
+from coterie.engines.file.directory.lock_file import LOCK_FILE
 from coterie.engines.file.directory.program_record import FOREIGN_BYTES_MAX, ReadingLimit
 from coterie.engines.file.engine import make_engine
 from coterie.engines.file.parties import LockParties, all_parties, party, user_name
@@ -102,6 +105,28 @@ def _wait(entries: dict[str, BoardEntry]) -> LockWait | None:
     numbers = [entry.request for entry in entries.values()]
     since = min(entry.since for entry in entries.values())
     return LockWait(max(numbers), any_of(*map(Wanted, entries)), int(since * 1e9), since)
+
+
+def doubts(url: str) -> list[tuple[str, str]]:
+    """Say who besides root could take away the locks of a shared directory, and what to do; nothing is changed."""
+    path = folder_of(url)
+    try:
+        with directory_at(path).open() as folder:
+            sharing = folder.sharing
+            words = os.stat(LOCK_FILE, dir_fd=folder.descriptor, follow_symlinks=False)
+    except OSError:  # there is none yet, or it cannot be read, which the status has said
+        return []
+    if not sharing.writers & stat.S_IWOTH:
+        return []
+    found = []
+    for name, user in ((path, sharing.user), (f"{path}/{LOCK_FILE}", words.st_uid)):
+        if user:
+            text = f"{name} belongs to {user_name(user)}, who can take away the locks of all users"
+            found.append((text, f"sudo chown root {name}"))
+    if not sharing.mode & stat.S_ISVTX:
+        text = f"{path} is not sticky, so every user can remove its files"
+        found.append((text, f"chmod 1777 {path}"))
+    return found
 
 
 # In words
