@@ -24,13 +24,6 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from coterie.engines.file.directory.way import (
-    OTHERS_WRITE,
-    make_folder,
-    make_private,
-    make_shared,
-    walk,
-)
 from coterie.errors import UsageError
 from coterie.locks.url import without_password
 
@@ -41,6 +34,7 @@ PRIVATE, COMMON = 0o700, 0o1777  # the modes of a directory for one user, and fo
 # The one directory that every user may write and that is emptied neither when the user logs out nor when
 # the machine starts, for the tokens would begin again.
 DEFAULT_FOLDER = "/var/tmp/coterie"  # noqa: S108 - what that takes is described above
+OTHERS_WRITE = 0o022
 BOARDS, LINES, WAITS = "boards", "lines", "waits"
 CLOSED_FILE = 0o600  # the mode in which every file is made; what others may do is added later
 WORKSHOP = ".new"
@@ -222,6 +216,8 @@ class Folder:
         if self.sharing.keeps_names:
             yield self.descriptor
             return
+        from coterie.engines.file.directory.way import make_folder  # noqa: PLC0415 - seldom needed
+
         name = f"{os.urandom(8).hex()}{WORKSHOP}"
         descriptor = make_folder(name, self.descriptor)
         try:
@@ -246,11 +242,18 @@ class Folder:
         return os.listdir(self.descriptor)
 
 
+def exchanged(name: str) -> OSError:
+    """Make the error for a name that leads no longer to what we have made under it."""
+    return OSError(errno.ESTALE, "another user has put something else in its place", name)
+
+
 def _make(name: str, parent: int, sharing: Sharing) -> None:
     """Make a folder, unless another process is faster.
 
     Not by renaming one that is complete: that would replace an empty one, which others have open.
     """
+    from coterie.engines.file.directory.way import make_folder  # noqa: PLC0415 - seldom needed
+
     try:
         descriptor = make_folder(name, parent)
     except FileExistsError:
@@ -330,6 +333,8 @@ class Directory:
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENOTDIR):
                 raise
+        from coterie.engines.file.directory.way import walk  # noqa: PLC0415 - seldom needed
+
         # The administrator and we ourselves may put the directory elsewhere, but no other user.
         passed = walk(self.path)
         try:
@@ -338,6 +343,8 @@ class Directory:
             os.close(passed)
 
     def _make(self) -> None:
+        from coterie.engines.file.directory.way import make_private, make_shared  # noqa: PLC0415 - seldom needed
+
         sharing = self._sharing
         if sharing.writers:
             make_shared(self.path, sharing.admit_to_folder, (BOARDS, LINES, WAITS))

@@ -16,8 +16,7 @@ from contextlib import suppress
 from select import POLLIN, poll
 from typing import TYPE_CHECKING
 
-from coterie.engines.file.directory.folder import CLOSED_FILE, read_quietly
-from coterie.engines.file.directory.way import exchanged
+from coterie.engines.file.directory.folder import CLOSED_FILE, exchanged, read_quietly
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder

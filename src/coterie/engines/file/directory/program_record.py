@@ -23,11 +23,9 @@ from _thread import allocate_lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.engines.file.directory import byte_lock
-from coterie.engines.file.directory.folder import READ
+from coterie.engines.file.directory.folder import READ, exchanged
 from coterie.engines.file.directory.pipes import lent, open_life
 from coterie.engines.file.directory.tokens import TOKEN_MAX
-from coterie.engines.file.directory.way import exchanged
-from coterie.locks.legible import legible
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder
@@ -302,6 +300,8 @@ def _header(content: bytes) -> tuple[str, str]:
     queues = content[len(MAGIC) : SLOT_BYTES].split(b"\0")[0].decode("utf-8", "replace").split("\n")
     if not content.startswith((MAGIC, EARLIER)) or len(queues) < 2:
         return "unknown", ""
+    from coterie.locks.legible import legible  # noqa: PLC0415 - who takes a free lock reads no board
+
     return legible(queues[0]), queues[1] if queues[1].isprintable() else ""
 
 
@@ -330,6 +330,8 @@ def _entry(
     name = slot[NAME : NAME + name_bytes].decode("utf-8", "replace")
     if not name.isprintable():
         return None  # no lock is called like this
+    from coterie.locks.legible import legible  # noqa: PLC0415 - as above
+
     (granted,) = MOMENT.unpack_from(slot, GRANTED)
     if state != HOLDS or task_bytes > TASK_BYTES_MAX or not since <= granted <= LATEST:
         granted = 0.0  # programs of earlier versions write the end of a long task there

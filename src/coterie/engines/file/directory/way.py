@@ -13,6 +13,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from coterie.engines.file.directory.folder import FOLDER, OTHERS_WRITE, exchanged
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ PASS = (
     | os.O_CLOEXEC
 )
 LINKS_MAX = 40
-OTHERS_WRITE = 0o022
 
 
 def walk(path: str, *, make: bool = False) -> int:
@@ -135,9 +135,7 @@ def _fill(made: int, admit: Callable[[int], None], folders: Iterable[str]) -> No
 def make_folder(name: str, parent: int) -> int:
     """Make a folder that only we may use, and open it; raise `OSError` if another is in its place."""
     os.mkdir(name, CLOSED, dir_fd=parent)
-    descriptor = os.open(
-        name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent
-    )
+    descriptor = os.open(name, FOLDER, dir_fd=parent)
     found = os.fstat(descriptor)
     # Another user cannot move a folder into our parent that it may not write to. So what is ours, closed
     # and empty is the one that we have made, or as good as that.
@@ -146,11 +144,6 @@ def make_folder(name: str, parent: int) -> int:
         return descriptor
     os.close(descriptor)
     raise exchanged(name)
-
-
-def exchanged(name: str) -> OSError:
-    """Make the error for a name that leads no longer to what we have made under it."""
-    return OSError(errno.ESTALE, "another user has put something else in its place", name)
 
 
 def _check_parent(found: os.stat_result, parent: str, path: str) -> None:
