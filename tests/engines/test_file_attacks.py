@@ -176,6 +176,22 @@ def test_root_gives_no_file_away_that_was_put_in_the_place_of_a_pipe(
     victim.check()
 
 
+@needs_root
+def test_root_writes_into_no_pipe_that_was_moved_to_the_name_of_a_bell(machine: Machine) -> None:
+    folder = made_by(ROOT, machine.temporary / "shared", 0o1777)
+    pipe = made_by(ANN, machine.temporary / "ann", 0o755) / "pipe"
+    os.mkfifo(pipe, 0o600)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with coterie.sync.connect(f"file:{folder}") as c, c.lock("a"):
+        program = LockDirectory(Directory(str(folder)), "host:1")
+        bell = f"{program.program:016x}.bell"
+        as_user(ANN, lambda: pipe.rename(folder / "boards" / bell))
+        assert program.handle().join(program.lock_bytes("a"), 1, shared=False, owner=1, task=b"")
+    assert os.read(reader, 8) == b""
+    os.close(reader)
+    program.close()
+
+
 # The making of a directory
 
 

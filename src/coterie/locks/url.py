@@ -137,8 +137,8 @@ def scheme_of(url: str) -> str:
 def read_trusted(path: str) -> bytes:
     """Read a file of the current directory that was not asked for by name.
 
-    Whoever can write it can send our locks elsewhere, where they exclude no other program. Raise `ConfigError`
-    if that is a user besides ourselves and root. It is not passed over: then our locks would be elsewhere, too.
+    A user who can write it can send our locks elsewhere, where they exclude no other program. Raise
+    `ConfigError` if that is one besides ourselves and root. It is not passed over: then our locks would be elsewhere, too.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # a pipe of that name would stop us
     doubt = ""

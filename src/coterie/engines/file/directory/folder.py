@@ -7,8 +7,8 @@ name at a time and never through a link; what is opened is looked at before it i
 with `O_EXCL`, closed to all others, and opened by their descriptor to those who share the directory.
 
 The mode of a folder says who these are. A file in a folder that others may write is used only if they may
-write the file as well, or if it cannot be anything but ours: so nobody makes us write, or open to others,
-what was closed to them.
+write the file as well, or if it cannot be anything but ours: so no other
+user makes us write, or open to others, what was closed to it.
 
 `O_CREAT` is used for files that must not exist yet, and for nothing else: where `fs.protected_regular` is
 set, it is refused for files of other users in a directory such as /tmp.
@@ -96,6 +96,10 @@ class Sharing(NamedTuple):
             return False
         return bool(self.writers & stat.S_IWOTH) or found.st_gid == self.group
 
+    def opens(self, found: os.stat_result) -> bool:
+        """Return whether a file or pipe is open to the users of the folder for writing, or theirs."""
+        return self.admits(found) if self.writers else found.st_uid == self.user
+
     def objection(self, found: os.stat_result, names: int | None = None) -> str:
         """Say why a file that its users write is not used; empty if nothing speaks against it.
 
@@ -182,7 +186,7 @@ class Folder:
     def _open_up(of: str, descriptor: int, found: os.stat_result, sharing: Sharing) -> None:
         """Admit the users to a folder that was made before its directory was shared.
 
-        Up to now nobody but us could put anything into it, so what is in it is ours. Where another user
+        Up to now no other user could put anything into it, so what is in it is ours. Where another user
         is just making the folder, wait a moment for its mode.
         """
         if found.st_uid == sharing.user == os.geteuid() and not found.st_mode & OTHERS_WRITE:

@@ -355,7 +355,7 @@ class LockDirectory:
         for descriptor in (self._folder.descriptor, self.descriptor):
             if os.fstat(descriptor).st_uid:
                 os.fchown(descriptor, 0, -1)
-        if not sharing.mode & stat.S_ISVTX:
+        if directory.of_machine and not sharing.mode & stat.S_ISVTX:
             os.fchmod(self._folder.descriptor, sharing.mode | stat.S_ISVTX)
         for folder in (self.queues, self.boards):
             found = folder.sharing

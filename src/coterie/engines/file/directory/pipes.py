@@ -16,7 +16,7 @@ from contextlib import suppress
 from select import POLLIN, poll
 from typing import TYPE_CHECKING
 
-from coterie.engines.file.directory.folder import CLOSED_FILE, exchanged, read_quietly
+from coterie.engines.file.directory.folder import CLOSED_FILE, Sharing, exchanged, read_quietly
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder
@@ -137,8 +137,9 @@ class Bells:
             descriptor = os.open(name, WRITE_END, dir_fd=self._boards)
         except OSError:  # it has ended, or has never waited
             return None
-        # What is no pipe is nothing that we write to.
-        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        # What is no pipe is nothing that we write to, nor is a pipe that was closed to others.
+        found = os.fstat(descriptor)
+        if stat.S_ISFIFO(found.st_mode) and Sharing.of(self._boards).opens(found):
             return descriptor
         os.close(descriptor)
         return None
