@@ -186,7 +186,8 @@ def test_root_writes_into_no_pipe_that_was_moved_to_the_name_of_a_bell(machine: 
         program = LockDirectory(Directory(str(folder)), "host:1")
         bell = f"{program.program:016x}.bell"
         as_user(ANN, lambda: pipe.rename(folder / "boards" / bell))
-        assert program.handle().join(program.lock_bytes("a"), 1, shared=False, owner=1, task=b"")
+        handle = program.handle()
+        assert handle.join(program.lock_bytes("a"), 1, shared=False, owner=1, task=b"")
     assert os.read(reader, 8) == b""
     os.close(reader)
     program.close()
