@@ -471,8 +471,10 @@ def test_nothing_is_forced_while_voters_answer_at_the_addresses_of_others(tmp_pa
             made.config = msgspec.structs.replace(made.config, nodes=nodes)
             await made.start("b")
             await made.start("c")
-            with pytest.raises(UsageError, match="another node answers at the address of b"):
+            with pytest.raises(UsageError, match="b, c still answer"):
                 check_force(await made.look(), ["a"])
+            with pytest.raises(UsageError, match="another node answers at the address of b"):
+                check_force(await look(make_visit(made.url_at("a"))), ["a"])
             await made.stop("c", wipe=True)
             await made.stop("b", wipe=True)
             made.addresses["d"] = made.addresses["b"]

@@ -9,6 +9,7 @@ from coterie.cluster.client.access import AllLinks, Links, own_identity
 from coterie.cluster.client.participant import ParticipantHost
 from coterie.cluster.node import Node
 from coterie.cluster.wire.frames import PROTOCOL, Hello
+from coterie.cluster.wire.places import Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from coterie.cluster.membership.config import Config
     from coterie.cluster.membership.membership import Membership
     from coterie.cluster.voter.host import VoterHost
-    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.handshake import Identity
     from coterie.cluster.wire.link import VoterLink
     from coterie.cluster.wire.voter_frames import FromVoter
@@ -33,6 +33,7 @@ class MemberAccess:
         self._config = config
         self.node = Node(config, node, new_cluster=new_cluster, program=self._metrics)
         self._links = AllLinks()
+        self._places = Places([member.address for member in config.membership.members])
         self._programs: list[Upcalls] = []
 
     async def open(self) -> Membership:
@@ -46,7 +47,7 @@ class MemberAccess:
         """Make a participant that calls the other voters, and asks the quorum of its own first."""
         self._programs.append(upcalls)
         identity = own_identity()
-        links = self._links.add(Links(self._config.security, identity, self._addresses))
+        links = self._links.add(Links(self._config.security, identity, self._places))
         all_links = _LinksOfNode(links, self.node, identity)
         names = [member.name for member in membership.members]
         home = membership.voter(self.node.name if self.node.name in names else names[0])
@@ -55,9 +56,6 @@ class MemberAccess:
     def _metrics(self) -> list[Metric]:
         """Collect the figures of the first participant: that with the lease of the cluster."""
         return self._programs[0].metrics() if self._programs else []
-
-    def _addresses(self, membership: Membership, voter: ProcessId) -> list[Address]:
-        return [membership.at(voter).address]
 
     async def settle(self) -> None:
         """Give each link the time of one try."""
@@ -78,6 +76,9 @@ class _LinksOfNode:
         self._links = links
         self._node = node
         self._identity = identity
+
+    def note(self, membership: Membership) -> None:
+        self._links.note(membership)
 
     def link(
         self,

@@ -113,6 +113,7 @@ class Node:
         decided = self.voting.membership
         if not self.voting.votes:
             self._introduce_spare(decided)
+        self._compare_address(decided)
         written = {member.name for member in self.config.membership.members}
         names = {member.name for member in decided.members}
         if self.config.membership.decided is None and written != names:
@@ -126,6 +127,31 @@ class Node:
                     "written": ", ".join(sorted(written)),
                 },
                 extra={"event": "file-differs"},
+            )
+
+    def _compare_address(self, decided: Membership) -> None:
+        """Say where programs look for this voter, if they would not find it there."""
+        seats = [seat for seat in decided.seats if decided.disk(seat) == self.voting.voter.identity]
+        if not decided.decided or not seats:
+            return
+        recorded, ours = decided.at(seats[-1]).address, self._options.listen
+        is_elsewhere = ours.leads_elsewhere_than(recorded)
+        if (
+            self.config.membership.decided is None
+        ):  # it has a file, which says where others reach it
+            ours = self.config.membership.at(self.config.membership.voter(self.name)).address
+            is_elsewhere = ours != recorded
+        if is_elsewhere:
+            logger.warning(
+                "node %(node)s is at %(address)s, and configuration %(number)d says %(recorded)s, where programs look"
+                " for it: coterie cluster set address.%(node)s=%(address)s, if it was renumbered for good",
+                {
+                    "node": self.name,
+                    "address": ours,
+                    "number": decided.configuration.number,
+                    "recorded": recorded,
+                },
+                extra={"event": "address-differs"},
             )
 
     async def _catch_up(self) -> None:

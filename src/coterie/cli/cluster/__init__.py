@@ -155,20 +155,22 @@ def replace(*, old: str, new: str | None, **options: Any) -> int:
     return run_change(Terms(**options), goal)
 
 
-@command.command("set", short_help="Change times, votes, coterie or protocol.")
+@command.command("set", short_help="Change times, votes, coterie, addresses or protocol.")
 @click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE...")
 @change_options
 def set_values(*, values: tuple[str, ...], **options: Any) -> int:
-    """Change times, votes, coterie, policy or protocol; all in one change.
+    """Change times, votes, coterie, policy, addresses or protocol; all in one change.
 
-    Keys are lease, rate-error, margin, heartbeat, hedge, lock-delay, coterie, policy, votes.NAME and
-    protocol, as in the cluster file. Times that were derived from the lease follow it. The protocol
-    is changed alone, when all nodes and programs run the new version; there is no way back from it.
+    Keys are lease, rate-error, margin, heartbeat, hedge, lock-delay, coterie, policy, votes.NAME,
+    address.NAME and protocol, as in the cluster file. Times that were derived from the lease follow
+    it. A voter that was renumbered has to run at its new address, with its data directory. The
+    protocol is changed alone, when all nodes and programs run the new version; there is no way back
+    from it.
     """
     chosen = dict(_setting(text) for text in values)
 
     async def goal(standing: KnownConfiguration) -> Goal:
-        return goal_to_set(standing, chosen)
+        return await goal_to_set(standing, chosen)
 
     return run_change(Terms(**options), goal, forms="protocol" in chosen)
 

@@ -26,11 +26,12 @@ from coterie.locks.status import NodeView, ProgramView, Status, down
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from coterie.algorithms.deadlock.wait_for import Graph
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership.membership import Member, Membership
+    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.handshake import Credentials
 
 OPEN_SECONDS_MIN = 3.0  # to wait for a node: a call, a handshake and an answer
@@ -165,8 +166,16 @@ async def _asking(
     tls = security.client_context()
     async with contextlib.AsyncExitStack() as stack:
         opened = [
-            _open(stack, member, credentials, tls, limit, locks=locks)
-            for member in membership.members
+            _open(
+                stack,
+                visit.ways(membership, voter),
+                member,
+                credentials,
+                tls,
+                limit=limit,
+                locks=locks,
+            )
+            for voter, member in zip(membership.seats, membership.members, strict=True)
         ]
         asked = await asyncio.gather(*opened)
         yield (
@@ -182,24 +191,32 @@ async def _asking(
 
 async def _open(
     stack: contextlib.AsyncExitStack,
+    ways: Sequence[Address],
     member: Member,
     credentials: Credentials,
     tls: ssl.SSLContext | None,
-    limit: float,
     *,
+    limit: float,
     locks: bool,
 ) -> tuple[NodeState, Consultation | None]:
+    """Ask a node, at the first of these addresses where it answers."""
+    trouble = "no answer"
     try:
         async with asyncio.timeout(limit):
-            consultation = await stack.enter_async_context(
-                consult(member.address, credentials, tls)
-            )
-            answer = await consultation.ask(GetStatus(locks), NodeStatus)
+            for address in ways:
+                try:
+                    consultation = await stack.enter_async_context(
+                        consult(address, credentials, tls, member.name)
+                    )
+                    answer = await consultation.ask(GetStatus(locks), NodeStatus)
+                except (OSError, ProtocolError, msgspec.MsgspecError) as error:
+                    if address == member.address or trouble == "no answer":
+                        trouble = explain(error)
+                else:
+                    return NodeState(member.name, str(address), "", answer.figures), consultation
     except TimeoutError:
-        return NodeState(member.name, str(member.address), "no answer", None), None
-    except (OSError, ProtocolError, msgspec.MsgspecError) as error:
-        return NodeState(member.name, str(member.address), explain(error), None), None
-    return NodeState(member.name, str(member.address), "", answer.figures), consultation
+        pass
+    return NodeState(member.name, str(member.address), trouble, None), None
 
 
 def _names(states: list[NodeState]) -> list[Wanted]:

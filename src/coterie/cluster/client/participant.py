@@ -59,6 +59,9 @@ AskAgain: TypeAlias = "Callable[[Membership], Awaitable[Membership]]"
 class VoterLinks(Protocol):
     """Makes the link to each voter."""
 
+    def note(self, membership: Membership) -> None:
+        """Note where the voters of a newer configuration are on record."""
+
     def link(
         self,
         membership: Membership,
@@ -478,6 +481,7 @@ class ParticipantHost:
     def _call_voters(self, membership: Membership) -> None:
         """Make a link to each voter that has none yet; none leads to another disk than is meant."""
         self._leave_old_seats(membership)
+        self._makes_links.note(membership)
         for voter in membership.seats:
             is_new = voter not in self.links
             if is_new:

@@ -43,6 +43,7 @@ class KnownMembership(NamedTuple):
     node: str  # its name
     disk: str  # the identity of its disk
     membership: Membership
+    address: Address | None = None  # where it was asked
 
     @property
     def is_voter(self) -> bool:
@@ -157,7 +158,7 @@ async def _learn(
         try:
             async with consult(address, credentials, tls) as consultation:
                 membership = await ask_membership(consultation)
-                return KnownMembership(consultation.node, consultation.disk, membership)
+                return KnownMembership(consultation.node, consultation.disk, membership, address)
         except (OSError, *FAULTS) as error:
             troubles[address] = explain_at(address, error)
         finally:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from coterie.cluster.membership.config import Config
     from coterie.cluster.membership.membership import Member, Membership
     from coterie.cluster.voter.host import VoterHost
+    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.security import Security
 
 RETRY_SECONDS = 0.2
@@ -162,34 +163,47 @@ async def _ask_others(
     membership, security = voting.membership, config.security
     credentials = membership.credentials(security.secret_bytes())
     tls = security.client_context()
-    for member in membership.members:
-        if member.name == voting.node:
-            continue
+    for name, address in _others(config, voting):
         try:
-            async with consult(member.address, credentials, tls) as talk:
+            async with consult(address, credentials, tls) as talk:
                 if talk.number > voting.membership.configuration.number:
                     voting.learn((await ask_membership(talk)).configuration)
                 friends.append(talk.node)
         except OtherInstallationError as error:
             logger.warning(
                 "node %(node)s does not follow %(peer)s: %(reason)s",
-                {"node": voting.node, "peer": member.name, "reason": error},
+                {"node": voting.node, "peer": name, "reason": error},
                 extra={"event": "other-installation"},
             )
             with contextlib.suppress(*TROUBLES):
-                strangers[member.name] = await _ask_stranger(member, membership, security)
+                strangers[name] = await _ask_stranger(address, membership, security)
         except TROUBLES as error:
             logger.debug(
                 "node %(node)s cannot ask %(peer)s: %(reason)s",
-                {"node": voting.node, "peer": member.name, "reason": error},
+                {"node": voting.node, "peer": name, "reason": error},
                 extra={"event": "node-unasked"},
             )
-    return friends, strangers
+    # A file may name another installation's nodes beside ours that answer where they are on record.
+    return friends, {name: known for name, known in strangers.items() if name not in friends}
+
+
+def _others(config: Config, voting: VoterHost) -> list[tuple[str, Address]]:
+    """List where the other voters are on record, and at which other addresses they may be.
+
+    After all were renumbered nothing but the files knows where they are.
+    """
+    recorded = [(each.name, each.address) for each in voting.membership.members]
+    written = [(each.name, each.address) for each in config.membership.members]
+    contacts = [(str(address), address) for address in config.contacts]
+    names: dict[Address, str] = {}
+    for name, address in (*recorded, *written, *contacts):
+        names.setdefault(address, name)
+    return [(name, address) for address, name in names.items() if name != voting.node]
 
 
 async def _ask_stranger(
-    member: Member, membership: Membership, security: Security
+    address: Address, membership: Membership, security: Security
 ) -> KnownMembership:
     unknown = Credentials(membership.cluster, "", security.secret_bytes())
-    async with consult(member.address, unknown, security.client_context()) as talk:
+    async with consult(address, unknown, security.client_context()) as talk:
         return KnownMembership(talk.node, talk.disk, await ask_membership(talk))

@@ -132,8 +132,10 @@ class OtherSecretError(ProtocolError):
 class OtherDiskError(ProtocolError):
     """A node has another disk than the voter of its name, and will for some time."""
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, disk: str) -> None:
         """Say what to do: which of the two disks is the one to keep is not known here."""
+        self.node = node
+        self.disk = disk
         super().__init__(
             f"node {node!r} has another data directory than the voter of that name: start it with"
             f" that one; if that is lost, coterie cluster replace {node} makes this one the voter"
@@ -142,6 +144,12 @@ class OtherDiskError(ProtocolError):
 
 class OtherNodeError(ProtocolError):
     """A node of our cluster answers, and is not the one that was called, or goes by other rules."""
+
+    def __init__(self, reason: str, node: str, disk: str) -> None:
+        """Say why, and which node it is."""
+        self.node = node
+        self.disk = disk
+        super().__init__(reason)
 
 
 class OtherInstallationError(ProtocolError):
@@ -236,11 +244,11 @@ class Caller:
             return
         reason = self._objection(welcome)
         if reason:
-            answer.set_exception(OtherNodeError(reason))
+            answer.set_exception(OtherNodeError(reason, welcome.node, welcome.disk))
             return
         if self._disk and welcome.disk != self._disk:
             # Before our proof, so that the node does not serve us for nothing.
-            answer.set_exception(OtherDiskError(welcome.node))
+            answer.set_exception(OtherDiskError(welcome.node, welcome.disk))
             return
         proof = self._credentials.prove(b"caller", self.hello, welcome)
         connection.send(Proof(proof, self._identity.key))

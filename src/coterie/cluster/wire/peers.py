@@ -119,7 +119,7 @@ class Peer:
         self._stopped = False
         self._link = Link(
             name,
-            [address],
+            lambda: [address],
             lambda _: caller(name),
             node.security.client_context(),
             lambda: lease,
