@@ -10,19 +10,22 @@ import msgspec
 import pytest
 
 import coterie
+import coterie.sync
 from coterie.cluster.change.plan import change_settings
 from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.wire.address import Address, parse_address
 from coterie.cluster.wire.places import Places
 from coterie.errors import UsageError
+from coterie.testing.nodes import write_document
 from tests.cluster.changed_cluster import Fleet, fleet
-from tests.cluster.local_cluster import NAMES, document, until
+from tests.cluster.local_cluster import NAMES, document, processes, until, url_of
 from tests.cluster.test_change_plan import configuration
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+LONG_LEASE = 20.0  # far more than nodes take to start
 A, B, C, NEW_A, NEW_B = (Address("127.0.0.1", port) for port in range(1, 6))
 
 
@@ -75,6 +78,47 @@ def test_two_voters_do_not_get_one_address() -> None:
         change_settings(configuration(), {"address.x": "c:7420"})
 
 
+# On processes
+
+
+@pytest.mark.real
+def test_three_nodes_are_renumbered_under_load(tmp_path: Path) -> None:
+    """A URL that names the old and the new addresses is enough: what is held stays held."""
+    with processes(tmp_path, lease=LONG_LEASE) as cluster:
+        cluster.wait_for_number(1)
+        old, question, parameters = cluster.url.partition("?")
+        new = {name: f"127.0.0.1:{port}" for name, port in zip("abc", free_ports(3), strict=True)}
+        both = f"{old},{','.join(new.values())}{question}{parameters}"
+        tokens = tmp_path / "tokens"
+        holder = cluster.program("hold", "x", url=both)
+        first = int(holder.read()[1])
+        busy = cluster.program("turns", "y", str(tokens), "0.01", url=both)
+        assert busy.read() == ["going"]
+        for name in "abc":
+            cluster.stop(name)
+        entries = len(tokens.read_text().split())
+        for name in "abc":
+            cluster.document["nodes"][name] = {"address": new[name]}
+        write_document(cluster.document, tmp_path)
+        cluster.start(*"abc")
+        cluster.url = f"coterie://{','.join(new.values())}{question}{parameters}"
+        cluster.wait(lambda state: state.health == 0, "both programs to be back at all nodes")
+        status, out, errors = cluster.command("status")
+        moves = [f"address.{name}={new[name]}" for name in "abc"]
+        assert (status, "votes, at" in out) == (1, True)
+        assert " ".join(moves) in errors
+        assert cluster.change("set", *moves) == "configuration 2: a, b, c\n"
+        assert cluster.command("status")[0] == 0
+        holder.write("")
+        assert holder.read() == ["valid"]
+        assert busy.rest()[0][0] == "entries"
+        taken = [int(line) for line in tokens.read_text().split()]
+        assert taken == sorted(set(taken))
+        assert len(taken) > entries
+        with coterie.sync.connect(cluster.url) as program, program.lock("x") as held:
+            assert held.token > first
+
+
 # On nodes
 
 
@@ -88,7 +132,9 @@ def renumber(made: Fleet, *names: str) -> None:
         written["nodes"][name] = {"address": made.addresses[name]}
     made.config = convert(written, made.folder)
     # In another order than that of the voters: nothing but its disk says which node is where.
-    made.url = "coterie://" + ",".join(reversed(made.addresses.values()))
+    _, question, parameters = url_of(made.config).partition("?")
+    addresses = ",".join(reversed(made.addresses.values()))
+    made.url = f"coterie://{addresses}{question}{parameters}"
 
 
 def recorded(made: Fleet) -> list[dict[str, str]]:

@@ -9,6 +9,7 @@ import click
 from coterie.cli.cluster.change import Terms, run_change, run_replacement
 from coterie.cli.cluster.force import run_force
 from coterie.cli.cluster.state import show_state
+from coterie.cli.cluster.vouch import run_vouch
 from coterie.cli.common.duration import duration
 from coterie.cli.common.output import output_option
 from coterie.cluster.change import plan
@@ -212,6 +213,19 @@ def force(*, keep: tuple[str, ...], url: str | None, dry_run: bool, yes: bool, o
     it may hold the same locks as others. Wipe their disks before they are used again.
     """
     return run_force(url, _names(keep), dry_run=dry_run, yes=yes, output=output)
+
+
+@command.command("vouch", short_help="End all leases when no program runs.")
+@url_option
+@click.option("--yes", is_flag=True, help="Do not ask for the name of the cluster.")
+@output_option
+def vouch(*, url: str | None, yes: bool, output: str) -> int:
+    """End all leases at once: you vouch that no program runs that has used a lock.
+
+    For nodes that abstain for long after a start, because the lease is long or was mistyped, and for
+    locks of killed programs. It is refused while a program is connected to any node.
+    """
+    return run_vouch(url, yes=yes, output=output)
 
 
 def _names(texts: tuple[str, ...]) -> list[str]:

@@ -123,6 +123,10 @@ class HostedChanger:
         """Handle the answer of a voter."""
         self._guard(self._changer.receive, voter, answer, out)
 
+    def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
+        """Ask a voter that can be reached now."""
+        self._guard(self._changer.connected, voter, out)
+
     def ring(self, timer: str, out: Outbox[Frame]) -> None:
         """Ask again."""
         self._guard(self._changer.ring, timer, out)
@@ -167,7 +171,8 @@ class Change:
         self._occupants: dict[ProcessId, Occupant] = {}  # that they lead to
         self._left: list[Link] = []  # to nodes that other changes have put others in the place of
         self._outcome: asyncio.Future[Configuration] | None = None
-        self._host = Host(HostedChanger(self.changer, self._fail), self._send, self._hear)
+        self._hosted = HostedChanger(self.changer, self._fail)
+        self._host = Host(self._hosted, self._send, self._hear)
 
     async def run(self) -> Configuration:
         """Bring the change to its end; raises `ChangeConflict` if another one came first."""
@@ -319,7 +324,7 @@ class Change:
             lambda: self._newest().settings.lease,
             decode=decode_from_voter,
             receive=partial(self._receive, seat),
-            connected=lambda _: None,
+            connected=lambda _: self._host.step(self._hosted.connected, seat),
             met=self._places.note,
         )
 

@@ -36,6 +36,7 @@ from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.cluster.wire.voter_frames import (
     BreakHold,
+    EndAbstention,
     FindOwners,
     GetAbstention,
     GetStatus,
@@ -333,7 +334,16 @@ class VoterHost:
                 if not identity and not self.programs.is_operator(number):
                     raise ProtocolError("a configuration of a program that is no operator")
                 self.learn(configuration)
-            case Query() | Reach() | Close() | Prepare() | Accept() | Impose() | BreakHold():
+            case (
+                Query()
+                | Reach()
+                | Close()
+                | Prepare()
+                | Accept()
+                | Impose()
+                | BreakHold()
+                | EndAbstention()
+            ):
                 self._operator_desk.receive(number, frame)
             case Data() | Beat() | Probe() | Term() | Bye():
                 if not identity or frame.session.participant != identity:
