@@ -21,6 +21,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.succession import follows
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
+from coterie.cli import run
 from coterie.cluster.change.force import check_force, force
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.operation import check_quorum
@@ -30,12 +31,14 @@ from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.discovery import KnownMembership, is_served, newest
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.recovery import _ask_others, _check_installation
+from coterie.cluster.voter.recovery import RIVALS_SECONDS, _ask_others, _check_installation
 from coterie.cluster.wire.security import Security
 from coterie.errors import ConfigError, CoterieError, NoQuorum, ProtocolError, UsageError
 from coterie.process import Outbox
+from tests.cluster import virtual_time
 from tests.cluster.changed_cluster import Fleet, fleet
 from tests.cluster.local_cluster import document, until
+from tests.cluster.virtual_time import passing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -527,8 +530,38 @@ def test_two_forces_at_once_are_leaps_apart_and_status_names_the_one_that_lost(
             said = capsys.readouterr()
             assert f"votes by configuration {numbers[0]}, which a force has given up" in said.out
             assert "programs that go by it may hold the same locks" in said.err
+            # The status of locks said that all is well.
+            lost = next(name for name in "ab" if made.nodes[name].voting.voter.number == numbers[0])
+            assert await asyncio.to_thread(run, ["status", "--url", made.url]) != 0
+            where = f"{lost} at {made.addresses[lost]} votes by configuration {numbers[0]}"
+            assert where in capsys.readouterr().err
 
     asyncio.run(main())
+
+
+def test_of_two_forces_the_one_that_lost_is_noticed_by_its_own_voter(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its voter went on beside the other one for good, and its log said nothing of it."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            known = await made.look()
+            kept = {voter.name: voter for voter in known.voters}
+            forced = [await force(known, [kept["a"]]), await force(known, [kept["b"]])]
+            numbers = sorted(configuration.number for configuration in forced)
+            winner, loser = sorted("ab", key=lambda n: -made.nodes[n].voting.voter.number)
+            assert made.nodes[loser].voting.voter.number == numbers[0]
+            await passing(RIVALS_SECONDS + 1)
+            assert [made.nodes[name].voting.voter.number for name in (winner, loser)] == [
+                numbers[1]
+            ] * 2
+            assert not made.nodes[loser].voting.votes
+            said = f"node {loser} votes no more: a force has given up configuration {numbers[0]}"
+            assert said in caplog.text
+            assert f"node {winner} votes no more" not in caplog.text
+
+    virtual_time.run(monkeypatch, main)
 
 
 def test_copies_of_one_data_directory_do_not_form_a_cluster_and_it_is_said(tmp_path: Path) -> None:

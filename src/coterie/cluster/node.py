@@ -12,7 +12,7 @@ from coterie.cluster.change.formation import form
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
-from coterie.cluster.voter.recovery import catch_up, recover
+from coterie.cluster.voter.recovery import catch_up, find_rivals, recover
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.listener import Listener, stop_serving
@@ -110,6 +110,7 @@ class Node:
             self._tasks.run(form(self.config, self.voting))
         if self._storage is not None and self.voting.voter.number >= 0:
             self._tasks.run(self._catch_up())
+            self._tasks.run(find_rivals(self.config, self.voting))
         decided = self.voting.membership
         if not self.voting.votes:
             self._introduce_spare(decided)

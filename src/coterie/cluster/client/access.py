@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from coterie import system
 from coterie.cluster.client.participant import ParticipantHost
-from coterie.cluster.membership.discovery import DISCOVERY_SECONDS_MAX, ask_around, newest
+from coterie.cluster.membership.discovery import (
+    DISCOVERY_SECONDS_MAX,
+    OTHERS_SECONDS_MAX,
+    ask_around,
+    newest,
+)
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.handshake import Caller, Identity, new_identity
 from coterie.cluster.wire.link import Link
@@ -190,9 +195,10 @@ class Visit:
         """Ask for the configuration, and enter nothing."""
         return newest(await self.ask_around())
 
-    async def ask_around(self) -> list[KnownMembership]:
-        """Ask the nodes what they know of their clusters."""
-        return self._noted(await ask_around(self.addresses, self._cluster, self.security))
+    async def ask_around(self, patience: float = OTHERS_SECONDS_MAX) -> list[KnownMembership]:
+        """Ask the nodes what they know of their clusters; wait so long for those behind the first."""
+        asked = self.addresses, self._cluster, self.security, patience
+        return self._noted(await ask_around(*asked))
 
     def _noted(self, answers: list[KnownMembership]) -> list[KnownMembership]:
         for answer in answers:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.cluster.membership.membership import Membership, check_learnt
 from coterie.cluster.wire.connection import FAULTS
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
 
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.query import Consultation
     from coterie.cluster.wire.security import Security
@@ -63,6 +65,27 @@ def newest(answers: Sequence[KnownMembership], identity: str = "") -> Membership
         return _newest_of(answers)
     ours = groups.get(identity) if identity else None
     return _newest_of(ours or max(groups.values(), key=_standing))
+
+
+def rivals(answers: Sequence[KnownMembership], followed: Configuration) -> list[str]:
+    """Say of each node that votes by what contradicts a configuration where it is, and by what.
+
+    That is one of another installation, or one that a force has given up: nothing has closed that, and
+    programs that reach the node may hold the same locks. Of two forces the higher number is followed.
+    """
+    found = []
+    for answer in answers:
+        theirs = answer.membership.configuration
+        if answer.disk not in {member.identity for member in theirs.members}:
+            continue  # it does not vote, and shows what it knows
+        if followed.is_foreign(theirs):
+            why = f"configuration {theirs.number} of another installation"
+        elif followed.number - theirs.number >= FORCED_LEAP // 2:
+            why = f"configuration {theirs.number}, which a force has given up"
+        else:
+            continue
+        found.append(f"{answer.node} at {answer.address} votes by {why}")
+    return found
 
 
 def is_served(answers: Sequence[KnownMembership]) -> bool:

@@ -13,6 +13,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.cluster.membership.discovery import KnownMembership, ask_membership, is_served
 from coterie.cluster.membership.membership import check_bound
 from coterie.cluster.wire.connection import FAULTS
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 0.2
 FIRST_PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MAX = 10.0
+RIVALS_SECONDS = 10.0
 # What keeps a node from being asked; certificates that are just being renewed are among it.
 TROUBLES = (OSError, CoterieError, *FAULTS)
 
@@ -135,6 +137,18 @@ async def catch_up(config: Config, voting: VoterHost) -> None:
         await asyncio.sleep(pause)
         pause = min(2 * pause, PAUSE_SECONDS_MAX)
         await _ask_others(config, voting)
+
+
+async def find_rivals(config: Config, voting: VoterHost) -> None:
+    """Look again and again whether another force has contradicted the one that this node goes by.
+
+    No quorum has decided either, so no program or changer may ever pass on the one to the other: this
+    node asks where the voters are that were given up. It follows the higher number (19.11).
+    """
+    while True:
+        await asyncio.sleep(RIVALS_SECONDS)
+        if voting.voter.number >= FORCED_LEAP:
+            await _ask_others(config, voting)
 
 
 def _check_installation(voting: VoterHost, strangers: dict[str, KnownMembership]) -> None:
