@@ -67,9 +67,12 @@ def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
             link.start()
             await link.tried.wait()
             assert "another data directory than the voter of that name" in link.trouble
-            await until(lambda: "did not prove itself" in caplog.text, "the node to notice")
+            await until(
+                lambda: "it wants the voter of this name" in caplog.text, "the node to notice"
+            )
             await passing(0.4)
             assert calls == ["the disk that was lost"]
+            assert "secret" not in caplog.text  # nothing is wrong with that
             await passing(1.0)
             assert len(calls) > 1
             await link.stop()
