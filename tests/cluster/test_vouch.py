@@ -98,11 +98,10 @@ def test_a_vouch_is_refused_while_a_program_runs_and_ends_its_lease_when_it_was_
 
 def test_tokens_go_on_above_all_that_were_handed_out() -> None:
     voter = Voter(founding(Settings(3)))
-    out: Outbox[object] = Outbox(1)
-    voter.start("a start", out)
+    voter.start("a start", Outbox(1))
     voter.bound = 1 << 30
     voter.abstains_until = 100.0
-    voter.end_abstention(out)
+    voter.end_abstention(Outbox(1))
     assert not voter.abstains()
     assert (voter.floor, voter.clock) == (voter.bound, voter.bound)
 
