@@ -249,6 +249,26 @@ def test_a_disk_of_another_installation_ends_its_node_though_that_was_the_first_
     asyncio.run(main())
 
 
+def test_a_program_that_is_a_node_with_a_disk_of_another_installation_is_told(
+    tmp_path: Path,
+) -> None:
+    """Its log said that the node votes no more, and the program had no quorum for good."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            away = await set_up_again(made, "c")
+            await made.stop("c")
+            change_disk(made, "c", away)
+            async with coterie.join(made.config, node="c") as member:
+                for _ in range(2):  # while it waits, and at once afterwards
+                    with pytest.raises(
+                        ConfigError, match="lock 'x': node 'c' has the data directory"
+                    ):
+                        await member.lock("x").acquire()
+
+    asyncio.run(main())
+
+
 def test_of_two_nodes_none_takes_its_own_disk_for_the_wrong_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

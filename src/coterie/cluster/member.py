@@ -10,6 +10,7 @@ from coterie.cluster.client.participant import ParticipantHost
 from coterie.cluster.node import Node
 from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.cluster.wire.places import Places
+from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +22,13 @@ if TYPE_CHECKING:
     from coterie.cluster.wire.handshake import Identity
     from coterie.cluster.wire.link import VoterLink
     from coterie.cluster.wire.voter_frames import FromVoter
+    from coterie.errors import CoterieError
     from coterie.process import ProcessId
     from coterie.telemetry.text import Metric
+
+
+def _log_suffices(_: CoterieError) -> None:
+    """Take the end of a node whose program does not ask about it."""
 
 
 class MemberAccess:
@@ -31,7 +37,10 @@ class MemberAccess:
     def __init__(self, config: Config, node: str, *, new_cluster: bool) -> None:
         """Remember which node we are."""
         self._config = config
-        self.node = Node(config, node, new_cluster=new_cluster, program=self._metrics)
+        self.node = Node(
+            config, node, new_cluster=new_cluster, program=self._metrics, on_failure=self._fail
+        )
+        self.failed: Callable[[CoterieError], None] = _log_suffices
         self._links = AllLinks()
         self._places = Places([member.address for member in config.membership.members])
         self._programs: list[Upcalls] = []
@@ -52,6 +61,14 @@ class MemberAccess:
         names = [member.name for member in membership.members]
         home = membership.voter(self.node.name if self.node.name in names else names[0])
         return ParticipantHost(membership, identity, home, all_links, upcalls, lease=lease)
+
+    def _fail(self, error: CoterieError) -> None:
+        """Tell the program that its data directory is wrong.
+
+        Of a disk that has failed the log tells: votes of the other nodes go on to count here.
+        """
+        if isinstance(error, ConfigError):
+            self.failed(error)
 
     def _metrics(self) -> list[Metric]:
         """Collect the figures of the first participant: that with the lease of the cluster."""

@@ -64,6 +64,7 @@ class ClusterEngine:
         self._queries = Queries()
         self.search = DeadlockSearch(self.waits, self, self._held)
         self._tasks = Tasks()
+        self._failure: CoterieError | None = None
 
     @property
     def group(self) -> ClusterGroup:
@@ -73,6 +74,7 @@ class ClusterEngine:
     async def open(self) -> None:
         """Get in; raises `Unavailable` if no node can be reached to learn the configuration from."""
         self.search = DeadlockSearch(self.waits, self, self._held)
+        self._failure = None
         membership = await self.access.open()
         try:
             self.groups[None] = self._enter(membership)
@@ -95,11 +97,20 @@ class ClusterEngine:
     ) -> LeasedClaim:
         """Ask for a lock, with a lease of this many seconds: that of the cluster at most."""
         group = self.groups.get(lease) or self._group(name, lease)
+        if self._failure is not None:
+            raise type(self._failure)(f"lock {name!r}: {self._failure}")
         claim = group.place(name, owner, shared=shared, wait=wait)
         if not wait and claim.token is None and not claim.granted.done():
             patience = group.supply.membership.settings.hedge
             self._tasks.run(try_once(claim, group, self._survey, patience))
         return claim
+
+    def fail(self, error: CoterieError) -> None:
+        """Grant nothing any more: what this program goes by is wrong, and waiting would not help."""
+        self._failure = error
+        for group in self.groups.values():
+            for claim in group.waiting():
+                claim.fail(type(error)(f"lock {claim.lock!r}: {error}"))
 
     # Leases
 
