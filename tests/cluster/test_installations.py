@@ -37,7 +37,7 @@ from coterie.errors import ConfigError, CoterieError, NoQuorum, ProtocolError, U
 from coterie.process import Outbox
 from tests.cluster import virtual_time
 from tests.cluster.changed_cluster import Fleet, fleet
-from tests.cluster.local_cluster import document, until
+from tests.cluster.local_cluster import LEASE, document, until
 from tests.cluster.virtual_time import passing
 
 if TYPE_CHECKING:
@@ -321,8 +321,8 @@ def test_a_spare_starts_again_though_a_wrong_disk_is_all_that_answers(tmp_path: 
     asyncio.run(main())
 
 
-def test_a_program_that_has_met_a_wrong_disk_alone_says_that_it_has_to_be_started_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_program_that_has_met_a_wrong_disk_alone_follows_the_quorum_of_another_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It had no quorum for good, and each node told it that it belongs to another installation."""
 
@@ -333,11 +333,41 @@ def test_a_program_that_has_met_a_wrong_disk_alone_says_that_it_has_to_be_starte
                 await made.stop(name)
             change_disk(made, "c", away)
             await made.start("c")
-            async with coterie.connect(made.url):
+            async with coterie.connect(made.url) as program:
+                await passing(LEASE / 2)
+                asking = [
+                    asyncio.ensure_future(program.lock(name, shared=shared).acquire())
+                    for name, shared in (("x", False), ("x", False), ("y", True), ("y", False))
+                ]
                 await made.start("a")
-                await made.start("b")
-                await made.stop("c")
-                await until(lambda: "start the program again" in caplog.text, "the warning")
+                await made.start("b")  # and the wrong one answers still
+                for each in asking:
+                    held = await each
+                    assert held
+                    assert held.valid
+                    await held.release()
+            assert "goes by another installation" in caplog.text
+            assert numbers(made) == {"a": 1, "b": 1, "c": 1}
+
+    virtual_time.run(monkeypatch, main)
+
+
+def test_a_program_that_has_reached_a_quorum_follows_no_other_installation(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its user may believe in a lock of the first, and has used tokens of it."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made, coterie.connect(made.url) as program:
+            async with program.lock("x", timeout=20):
+                pass
+            await set_up_again(made, "c")
+            await until(lambda: "start the program again" in caplog.text, "the warning")
+            with pytest.raises(NoQuorum):
+                await program.lock("x").acquire()
+            async with coterie.connect(made.url) as other, other.lock("x", timeout=20) as held:
+                assert held.valid
+            assert "goes by another installation" not in caplog.text
 
     asyncio.run(main())
 

@@ -206,7 +206,7 @@ class Visit:
                 self.places.note(answer.address, answer.node, answer.disk)
         return answers
 
-    async def _learn_newest(self, known: Membership) -> Membership:
+    async def _ask_again(self, known: Membership) -> list[KnownMembership]:
         """Ask once more, where the first answer has led nowhere, and wait for nodes that are far.
 
         A near one that knows an old configuration, a spare for example, would be the first each time.
@@ -220,7 +220,7 @@ class Visit:
             self.security,
             patience=DISCOVERY_SECONDS_MAX,
         )
-        return newest(self._noted(answers), known.configuration.cluster_identity)
+        return self._noted(answers)
 
     def enter(
         self, membership: Membership, upcalls: Upcalls, lease: float | None = None
@@ -231,7 +231,7 @@ class Visit:
         links = self._links.add(Links(self.security, identity, self.places, self._guess))
         home = system.random().choice(membership.seats)
         return ParticipantHost(
-            membership, identity, home, links, upcalls, lease=lease, ask_again=self._learn_newest
+            membership, identity, home, links, upcalls, lease=lease, ask_again=self._ask_again
         )
 
     def ways(self, membership: Membership, voter: ProcessId) -> list[Address]:

@@ -139,16 +139,30 @@ class ClusterEngine:
         return group
 
     def _enter(self, membership: Membership, lease: float | None = None) -> ClusterGroup:
-        def enter(group: ClusterGroup) -> ParticipantHost:
-            upcalls = Upcalls(
-                partial(_tell, group),
-                partial(self._report, group),
-                self._queries.learn,
-                partial(participant_metrics, group, self.waits),
-            )
-            return self.access.enter(membership, upcalls, lease)
+        return LeaseGroup(partial(self._make_supply, membership, lease))
 
-        return LeaseGroup(enter)
+    def _make_supply(
+        self, membership: Membership, lease: float | None, group: ClusterGroup
+    ) -> ParticipantHost:
+        upcalls = Upcalls(
+            partial(_tell, group),
+            partial(self._report, group),
+            self._queries.learn,
+            partial(participant_metrics, group, self.waits),
+            self._follow,
+        )
+        return self.access.enter(membership, upcalls, lease)
+
+    def _follow(self, membership: Membership) -> bool:
+        """Go over to another installation, if no participant has anything of the one of now."""
+        supplies = [group.supply for group in self.groups.values()]
+        if any(supply.is_bound for supply in supplies):
+            return False
+        for lease, group in self.groups.items():
+            group.change_supply(partial(self._make_supply, membership, lease))
+        for supply in supplies:
+            self._tasks.run(supply.stop_links())
+        return True
 
     # Deadlocks
 

@@ -53,18 +53,24 @@ class KnownMembership(NamedTuple):
         return any(member.name == self.node for member in self.membership.members)
 
 
-def newest(answers: Sequence[KnownMembership], identity: str = "") -> Membership:
+def newest(
+    answers: Sequence[KnownMembership], identity: str = "", *, firmly: bool = True
+) -> Membership:
     """Return the newest configuration of those that nodes know; there is at least one answer.
 
     Numbers are compared within one installation. Where nodes of several answer, as after one was set up
     again and a disk of the first has come back, it is the one with this identity, or else the one of which
-    a quorum of voters answers with their own disks, or else most of them.
+    a quorum of voters answers with their own disks, or else most of them. Who does not know that one
+    `firmly` leaves it where a quorum of another one answers, and none of it.
     """
     groups = _by_installation(answers)
     if not groups:
         return _newest_of(answers)
+    best = max(groups.values(), key=_standing)
     ours = groups.get(identity) if identity else None
-    return _newest_of(ours or max(groups.values(), key=_standing))
+    if ours and not firmly and _standing(best)[0] and not _standing(ours)[0]:
+        ours = None
+    return _newest_of(ours or best)
 
 
 def rivals(answers: Sequence[KnownMembership], followed: Configuration) -> list[str]:
@@ -88,9 +94,11 @@ def rivals(answers: Sequence[KnownMembership], followed: Configuration) -> list[
     return found
 
 
-def is_served(answers: Sequence[KnownMembership]) -> bool:
-    """Return whether a quorum of one installation answers with its own disks."""
-    return any(_standing(group)[0] for group in _by_installation(answers).values())
+def is_served(answers: Sequence[KnownMembership], identity: str | None = None) -> bool:
+    """Return whether a quorum of one installation answers with its own disks: of this one, or of any."""
+    groups = _by_installation(answers)
+    asked = [group for name, group in groups.items() if identity is None or name == identity]
+    return any(_standing(group)[0] for group in asked)
 
 
 def _by_installation(answers: Sequence[KnownMembership]) -> dict[str, list[KnownMembership]]:
