@@ -303,6 +303,41 @@ def test_of_two_nodes_none_takes_its_own_disk_for_the_wrong_one(
     asyncio.run(main())
 
 
+def test_a_forgotten_disk_that_keeps_a_new_cluster_from_forming_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """All that was said is that a quorum of the disks is lost, and to force the one that is left."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await raised(made, 3)
+            for name in "abc":
+                await made.stop(name, wipe=name != "c")
+            for name in "cab":
+                await made.start(name)
+            with pytest.raises(ConfigError, match="c has one of an earlier installation: stop all"):
+                await forming_goal(made.config.membership, made.config.security)
+            await until(lambda: numbers(made) == {"a": -1, "b": -1, "c": 3}, "the spares")
+            for name in "ab":
+                assert (
+                    "does not belong: if this cluster is new, that of c is of an earlier"
+                    in caplog.text
+                )
+                assert f"to which the data directory of node {name} does not belong" in caplog.text
+            capsys.readouterr()
+            assert await made.command("status") == 69
+            advice = "just set up again, the data directories of c are of an earlier installation"
+            assert advice in capsys.readouterr().err
+            assert await made.command("set", "lease=5s") == 69
+            assert advice in capsys.readouterr().err
+            for name in "abc":  # as it says
+                await made.stop(name, wipe=name == "c")
+            await made.form()
+            assert await made.command("status") == 0
+
+    asyncio.run(main())
+
+
 def test_a_spare_starts_again_though_a_wrong_disk_is_all_that_answers(tmp_path: Path) -> None:
     """It ended, and its operator was told to empty a data directory that was right."""
 

@@ -116,6 +116,17 @@ class KnownConfiguration(msgspec.Struct, frozen=True):
         return f"coterie cluster force --keep {left or 'NAME,...'}"
 
     @property
+    def earlier(self) -> str:
+        """What it may be if a quorum of the disks is missing, and none was lost."""
+        left = (
+            ", ".join(voter.name for voter in self.voters if voter.seat in self.up) or "those left"
+        )
+        return (
+            f"if the cluster was just set up again, the data directories of {left} are of an earlier"
+            " installation: stop all nodes, move these away, and start them"
+        )
+
+    @property
     def misplaced(self) -> list[str]:
         """The names of voters at whose addresses others answer, or nodes with the disks of others.
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from coterie.cluster.membership.membership import Member, Membership
     from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.wire.address import Address
+    from coterie.cluster.wire.query import Consultation
     from coterie.cluster.wire.security import Security
 
 RETRY_SECONDS = 0.2
@@ -98,7 +99,7 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
                 rest = await talk.ask(GetAbstention(), Abstention)
                 if talk.number > 0:
                     # Which disks vote is decided, and this empty one is none of them.
-                    voting.learn((await ask_membership(talk)).configuration)
+                    await _learn_from(talk, member.address, voting)
             if answer.node == member.name:
                 check_bound(answer.bound)
                 voting.raise_floor(answer.bound)
@@ -181,7 +182,7 @@ async def _ask_others(
         try:
             async with consult(address, credentials, tls) as talk:
                 if talk.number > voting.membership.configuration.number:
-                    voting.learn((await ask_membership(talk)).configuration)
+                    await _learn_from(talk, address, voting)
                 friends.append(talk.node)
         except OtherInstallationError as error:
             logger.warning(
@@ -199,6 +200,28 @@ async def _ask_others(
             )
     # A file may name another installation's nodes beside ours that answer where they are on record.
     return friends, {name: known for name, known in strangers.items() if name not in friends}
+
+
+async def _learn_from(talk: Consultation, address: Address, voting: VoterHost) -> None:
+    """Learn the configuration of another node; say which node it is, if our disk has no part in it."""
+    configuration = (await ask_membership(talk)).configuration
+    voter = voting.voter
+    if voter.number == 0 and voter.identity not in {
+        each.identity for each in configuration.members
+    }:
+        logger.warning(
+            "node %(peer)s at %(address)s goes by configuration %(number)d, to which the data directory of node"
+            " %(node)s does not belong: if this cluster is new, that of %(peer)s is of an earlier installation: stop all"
+            " nodes, move it away, and start them",
+            {
+                "node": voting.node,
+                "peer": talk.node,
+                "address": address,
+                "number": configuration.number,
+            },
+            extra={"event": "earlier-installation"},
+        )
+    voting.learn(configuration)
 
 
 def _others(config: Config, voting: VoterHost) -> list[tuple[str, Address]]:
