@@ -191,8 +191,8 @@ def _advice(standing: KnownConfiguration) -> str:
         )
     others = [voter.name for voter in standing.voters if voter.condition and not voter.is_meant]
     if standing.is_lost:
-        for_good = f"if that is for good: {standing.force}"
-        return f"a quorum of the disks is lost; {for_good}; {standing.earlier}"
+        for_good = f"if they are lost for good: {standing.force}"
+        return f"a quorum of the disks is lost; {standing.earlier}; {for_good}"
     if others:
         return f"after the loss of a disk: coterie cluster replace {others[0]}"
     moved = [f"address.{voter.name}={voter.found}" for voter in standing.voters if voter.found]

@@ -78,7 +78,8 @@ def check_quorum(standing: KnownConfiguration, intended: ChangePlan | None = Non
     if standing.is_lost:
         raise NoQuorum(
             f"a quorum of the disks of cluster {standing.membership.cluster!r} is lost:"
-            f" {standing.missing}; if that is for good, go on with {standing.force}; {standing.earlier}"
+            f" {standing.missing}; {standing.earlier}; if they are lost for good, go on with"
+            f" {standing.force}"
         )
     ends_another = intended and (intended.goal.part is None or intended.goal.takes_back)
     if intended and intended.steps and ends_another:

@@ -33,10 +33,13 @@ class Places:
         """Begin with addresses at which any of the nodes may be."""
         self.addresses = tuple(addresses)
         self._met: dict[Address, Met] = {}  # the latest last
+        self._shared: set[Address] = set()  # where several nodes have answered
 
     def note(self, address: Address, node: str, disk: str) -> None:
         """Note which node has answered at an address."""
-        self._met.pop(address, None)
+        before = self._met.pop(address, None)
+        if before is not None and before.node != node:
+            self._shared.add(address)
         self._met[address] = Met(node, disk)
 
     def met(self, node: str, disk: str) -> list[Address]:
@@ -50,11 +53,14 @@ class Places:
         """List where to call a node, the likeliest first.
 
         That is where it was met, then where it is on record, then each address of the user at which no
-        other node was met and that is not on record for another one, as those are `taken`.
+        other node was met and that is not on record for another one, as those are `taken`. An address
+        that leads now to one node and now to another, such as a balancer, comes last.
         """
+        met = self.met(node, disk)
+        certain = [address for address in met if address not in self._shared]
         unknown = [
             address
             for address in self.addresses
             if address not in self._met and address not in taken
         ]
-        return list(dict.fromkeys([*self.met(node, disk), *recorded, *unknown]))
+        return list(dict.fromkeys([*certain, *recorded, *unknown, *met]))
