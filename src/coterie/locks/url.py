@@ -42,6 +42,7 @@ SHOWN_PARAMETERS = frozenset(
         "sslkey",
         "sslmode",
         "sslrootcert",
+        "witness",
     ]
 )
 HIDDEN = "…"

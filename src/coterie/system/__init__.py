@@ -64,10 +64,11 @@ class System(Protocol):
     def pid(self) -> int:
         """Return the number of this process."""
 
-    def life(self, children: Sequence[int] = ()) -> str:
+    def life(self, children: Sequence[int] | None = ()) -> str:
         """Return a name of this process, and of children of it, by which others can see it end.
 
-        It is empty where no other process can.
+        None: only of where it is, as its children are not known yet. It is empty where no other
+        process can see it end.
         """
 
     def host_name(self) -> str:
@@ -119,13 +120,13 @@ class RealSystem:
             parts += TIME_OFFSETS.read_text(encoding="ascii").split()
         return " ".join(parts)
 
-    def life(self, children: Sequence[int] = ()) -> str:
+    def life(self, children: Sequence[int] | None = ()) -> str:
         """Return a name of this process, and of children of it, by which others can see it end."""
         if sys.platform != "linux":
             return ""
-        from coterie.system.witness import own_life  # noqa: PLC0415 - not for locks of this machine
+        from coterie.system.witness import own_life, own_place  # noqa: PLC0415 - not for locks of this machine
 
-        return own_life(children)
+        return own_place() if children is None else own_life(children)
 
     def host_name(self) -> str:
         """Return the name of the machine."""
@@ -185,10 +186,11 @@ def pid() -> int:
     return _here.pid()
 
 
-def life(children: Sequence[int] = ()) -> str:
+def life(children: Sequence[int] | None = ()) -> str:
     """Return a name of this process, and of children of it, by which others can see it end.
 
-    It is empty where no other process can.
+    None: only of where it is, as its children are not known yet. It is empty where no other process
+    can see it end.
     """
     return _here.life(children)
 

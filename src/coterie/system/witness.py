@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
 PROC = Path("/proc")
+WITNESS_SECONDS = 2.0  # that one waits for a program whose connections are closed to be gone
 PROCESSES_MAX = 8  # of one program
 LIFE_LENGTH_MAX = 256
 START = 22  # the field of /proc/PID/stat, counted from 1; the name before it may hold spaces
@@ -86,6 +87,12 @@ def own_life(children: Sequence[int] = ()) -> str:
         return ""
     text = str(Life(kernel, pid_space, time_offset, processes))
     return text if read_life(text) is not None else ""
+
+
+def own_place() -> str:
+    """Name only the machine of this process: for a program whose processes are not all known yet."""
+    life = read_life(own_life())
+    return "" if life is None else str(life._replace(processes=()))
 
 
 def is_near(text: str) -> bool:
@@ -190,6 +197,27 @@ class Watch:
         if descriptor >= 0:
             self._loop.remove_reader(descriptor)
             os.close(descriptor)
+
+
+async def ends_of(lives: Sequence[str], seconds: float) -> AsyncIterator[str]:
+    """Yield each of these lives when it has ended, for so long at most.
+
+    It is over at once when none is left that this process can judge.
+    """
+    near = [life for life in dict.fromkeys(lives) if is_near(life)]
+    ended: asyncio.Queue[str] = asyncio.Queue()
+    watch = Watch(ended.put_nowait)
+    watch.set(near)
+    due = asyncio.get_running_loop().time() + seconds
+    try:
+        for _ in near:
+            async with asyncio.timeout_at(due):
+                life = await ended.get()
+            yield life
+    except TimeoutError:
+        pass
+    finally:
+        watch.close()
 
 
 # What the kernel says

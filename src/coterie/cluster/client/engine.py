@@ -50,8 +50,15 @@ class ClusterEngine:
     loop runs, and a lock is lost early when its lease cannot be.
     """
 
-    def __init__(self, access: Access, *, deadlock_detection: bool = True) -> None:
-        """Prepare; `access` gets us in when the engine is opened."""
+    def __init__(
+        self, access: Access, *, deadlock_detection: bool = True, witness: bool = True
+    ) -> None:
+        """Prepare; `access` gets us in when the engine is opened.
+
+        As a `witness`, and one that can be seen, this program says by which processes it is known.
+        """
+        self._is_seen = witness
+        self._children: Sequence[int] | None = ()
         self.waits = Waits(
             system.secret(16).hex(),
             self._blockers,
@@ -101,6 +108,17 @@ class ClusterEngine:
             self._tasks.run(try_once(claim, group, self._survey, patience))
         return claim
 
+    def await_children(self) -> None:
+        """Let no end of this process count as the end of the program: it is about to have children."""
+        self._children = None
+
+    def live_with(self, children: Sequence[int]) -> None:
+        """Name the children that belong to this program, which has awaited them."""
+        self._children = children
+        for group in self.groups.values():
+            if self._is_seen:
+                group.supply.live(system.life(children))
+
     # Leases
 
     def _group(self, lock: str, lease: float | None) -> ClusterGroup:
@@ -135,7 +153,10 @@ class ClusterEngine:
                 self._queries.learn,
                 partial(participant_metrics, group, self.waits),
             )
-            return self.access.enter(membership, upcalls, lease)
+            host = self.access.enter(membership, upcalls, lease)
+            if self._is_seen:
+                host.live(system.life(self._children))
+            return host
 
         return LeaseGroup(enter)
 

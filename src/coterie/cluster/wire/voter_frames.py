@@ -11,6 +11,7 @@ from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 from coterie.algorithms.mutex.quorum.leased.frames import (
     Ask,
     Downward,
+    LifeName,
     NewConfiguration,
     Session,
     Tell,
@@ -19,6 +20,8 @@ from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
 from coterie.locks.leases.frames import Asked, AskOwner, LockReport, OwnerReport, Owners
 
 Text: TypeAlias = Annotated[str, Meta(max_length=10_000)]
+LIVES_MAX = 1000  # that one question names
+Lives: TypeAlias = Annotated[tuple[LifeName, ...], Meta(max_length=LIVES_MAX)]
 
 # Questions to a voting node
 
@@ -103,6 +106,18 @@ class Abstention(Service, frozen=True):
     reason: Text
 
 
+class AskDeath(Service, frozen=True):
+    """Ask which of these programs have ended, as far as the other end can see: it is near them."""
+
+    lives: Lives
+
+
+class Deaths(Service, frozen=True):
+    """These have ended, as this process has seen itself; none: there is nothing more to say."""
+
+    lives: Lives
+
+
 class SessionReport(msgspec.Struct, frozen=True):
     """A participant, as a node sees it."""
 
@@ -148,6 +163,8 @@ ToVoter: TypeAlias = (
     | GetTokenBound
     | GetStatus
     | GetAbstention
+    | AskDeath
+    | Deaths
 )
 FromVoter: TypeAlias = (
     Downward
@@ -161,6 +178,8 @@ FromVoter: TypeAlias = (
     | TokenBound
     | NodeStatus
     | Abstention
+    | AskDeath
+    | Deaths
 )
 
 decode_to_voter = msgspec.msgpack.Decoder(ToVoter).decode

@@ -41,7 +41,7 @@ class SimulatedSystem:
         """Return the number of the process."""
         return self._process.pid
 
-    def life(self, children: Sequence[int] = ()) -> str:
+    def life(self, children: Sequence[int] | None = ()) -> str:
         """Return nothing: no process of a simulated machine can see another end."""
         return ""
 
