@@ -286,10 +286,8 @@ class Voter(msgspec.Struct, array_like=True):
         to resources may still be on its way, so a lock delay is kept.
         """
         link = self.sessions.get(participant)
-        if self.configuration is None or not is_whole(life):
-            return
         # A program may consist of more processes than the witness knew of, and those still live.
-        if link is not None and link.life != life:
+        if link is None or link.life != life or not is_whole(life):
             return
         # Refused before its votes are free: what is still on its way would open a session again, and
         # its request would get the vote until that session has expired. No safety rests on it, so the
