@@ -7,6 +7,7 @@ played by a time namespace: start times of processes there cannot be compared wi
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,9 +27,10 @@ from tests.cluster.local_cluster import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from coterie.cluster.admin.status import ClusterState
+    from coterie.locks.engine import LockState
 
 LEASE = 600.0
 ELSEWHERE = ("unshare", "--time", "--boottime", "100000", "--fork", "--kill-child")
@@ -39,9 +41,9 @@ needs_root = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Processes]:
-    with processes(tmp_path, lease=LEASE) as running:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    with processes(tmp_path_factory.mktemp("cluster"), lease=LEASE) as running:
         yield running
 
 
@@ -76,12 +78,37 @@ def started() -> Iterator[Started]:
     made.end()
 
 
-def waits(state: ClusterState) -> bool:
-    return any(lock.waiters for lock in state.locks)
+@pytest.fixture
+def lock(request: pytest.FixtureRequest) -> str:
+    """Name a lock that no other test uses."""
+    return str(request.node.name)
 
 
-def is_held(state: ClusterState) -> bool:
-    return any(lock.name == "x" and lock.holders + lock.silent for lock in state.locks)
+def locks_of(state: ClusterState, name: str) -> list[LockState]:
+    return [each for each in state.locks if each.name == name]
+
+
+def is_waited_for(name: str) -> Callable[[ClusterState], bool]:
+    return lambda state: any(each.waiters for each in locks_of(state, name))
+
+
+def is_free(name: str) -> Callable[[ClusterState], bool]:
+    return lambda state: not locks_of(state, name)
+
+
+def bury_another(cluster: Processes, started: Started, lock: str) -> None:
+    """Kill a program, and wait until all nodes that know it have heard of its end."""
+    other = started.program(cluster.url, "hold", f"{lock} other")
+    other.read()
+    other.process.kill()
+    cluster.wait(is_free(f"{lock} other"), "the other to be buried")
+
+
+def missing(state: ClusterState) -> list[str]:
+    """List the programs that have a session with a node and are not connected to it."""
+    reports = [node.report for node in state.nodes if node.report]
+    sessions = [each for report in reports for each in report.sessions]
+    return [each.label for each in sessions if not each.connected]
 
 
 def logs(cluster: Processes, names: str = "abc") -> str:
@@ -96,134 +123,136 @@ def until_gone(pid: int) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def test_who_waits_follows_a_killed_holder(cluster: Processes) -> None:
-    holder = cluster.program("hold", "x")
+def test_who_waits_follows_a_killed_holder(cluster: Processes, started: Started, lock: str) -> None:
+    holder = started.program(cluster.url, "hold", lock)
     _, token = holder.read()
-    waiter = cluster.program("hold", "x")
-    cluster.wait(waits, "the second to wait")
+    waiter = started.program(cluster.url, "hold", lock)
+    cluster.wait(is_waited_for(lock), "the second to wait")
     holder.process.kill()
     assert int(waiter.read()[1]) > int(token)
     assert f":{holder.process.pid} is dead, as node " in logs(cluster)
+    status = subprocess.run(
+        [*COTERIE, "status", "--url", cluster.url], capture_output=True, text=True, check=True
+    )
+    assert re.search(
+        rf":{holder.process.pid} died \d+ s ago, as node [abc] has seen", status.stderr
+    )
 
 
-def test_who_comes_later_follows_a_killed_holder(cluster: Processes) -> None:
+def test_who_comes_later_follows_a_killed_holder(
+    cluster: Processes, started: Started, lock: str
+) -> None:
     """As one that a supervisor has started again."""
-    holder = cluster.program("hold", "x")
+    holder = started.program(cluster.url, "hold", lock)
     _, token = holder.read()
     holder.process.kill()
     holder.process.wait()
-    assert int(cluster.program("hold", "x").read()[1]) > int(token)
+    assert int(started.program(cluster.url, "hold", lock).read()[1]) > int(token)
 
 
-def test_a_killed_waiter_blocks_none_behind_it(cluster: Processes) -> None:
-    holder, waiter = cluster.program("hold", "x"), None
+def test_a_killed_waiter_blocks_none_behind_it(
+    cluster: Processes, started: Started, lock: str
+) -> None:
+    holder = started.program(cluster.url, "hold", lock)
     holder.read()
-    waiter = cluster.program("hold", "x")
-    cluster.wait(waits, "the second to wait")
+    waiter = started.program(cluster.url, "hold", lock)
+    cluster.wait(is_waited_for(lock), "the second to wait")
     waiter.process.kill()
-    cluster.wait(lambda state: not waits(state), "the second to be forgotten")
-    last = cluster.program("hold", "x")
-    cluster.wait(waits, "the last to wait")
+    words = f":{waiter.process.pid} is dead"
+    cluster.wait(lambda _: words in logs(cluster), "the second to be buried")
+    last = started.program(cluster.url, "hold", lock)
+    cluster.wait(is_waited_for(lock), "the last to wait")
     assert holder.rest() == [["valid"], ["released"]]
     last.read()
 
 
-def test_a_stopped_holder_is_not_dead(cluster: Processes) -> None:
-    """Its connections break as well when nodes are started again; and it goes on where it was."""
-    holder = cluster.program("hold", "x")
-    holder.read()
-    holder.process.send_signal(signal.SIGSTOP)
-    for name in "abc":
-        cluster.stop(name)
-        cluster.start(name)
-    cluster.wait(lambda state: state.health == 0, "all nodes to vote")
-    other = cluster.program("hold", "y")
-    other.read()
-    other.process.kill()
-    cluster.wait(
-        lambda state: not any(lock.name == "y" for lock in state.locks), "the other to be buried"
-    )
-    assert is_held(cluster.state())
-    holder.process.send_signal(signal.SIGCONT)
-    assert holder.rest() == [["valid"], ["released"]]
-
-
-def test_a_program_that_ended_while_a_node_was_away_is_found_by_it(cluster: Processes) -> None:
-    holder = cluster.program("hold", "x")
-    holder.read()
-    for name in "abc":
-        cluster.stop(name)
-    holder.process.kill()
-    holder.process.wait()
-    cluster.start(*"abc")
-    cluster.wait(lambda state: state.health == 0, "all nodes to vote")
-    cluster.program("hold", "x").read()
-
-
 @pytest.mark.parametrize("on_lost", ["kill", "ignore"])
 def test_a_job_is_over_when_all_its_processes_are(
-    cluster: Processes, started: Started, on_lost: str
+    cluster: Processes, started: Started, lock: str, on_lost: str
 ) -> None:
     """The command of `coterie lock` outlives it with `--on-lost ignore`; else the guard ends it."""
-    job = started.command(
-        "lock", "--url", cluster.url, "--on-lost", on_lost, "x", "--", "sh", "-c", "echo $$; exec sleep 600"
-    )  # fmt: skip
+    work = ("sh", "-c", "echo $$; exec sleep 600")
+    job = started.command("lock", "--url", cluster.url, "--on-lost", on_lost, lock, "--", *work)
     assert job.stdout is not None
     child = int(job.stdout.readline())
-    waiter = cluster.program("hold", "x")
-    cluster.wait(waits, "the second to wait")
+    waiter = started.program(cluster.url, "hold", lock)
+    cluster.wait(is_waited_for(lock), "the second to wait")
     job.kill()
     job.wait()
     if on_lost == "ignore":
-        other = cluster.program("hold", "y")  # its end is noticed, and that of the job is not
-        other.read()
-        other.process.kill()
-        cluster.wait(lambda state: len(state.locks) == 1, "the other to be buried")
-        assert waits(cluster.state())
+        bury_another(cluster, started, lock)
+        assert is_waited_for(lock)(cluster.state())
         os.kill(child, signal.SIGKILL)
     until_gone(child)
     waiter.read()
 
 
-# Elsewhere
+def test_a_command_that_is_killed_while_it_waits_is_not_followed_before_its_lease_is_over(
+    cluster: Processes, started: Started, lock: str
+) -> None:
+    """Its processes are not known before it has its child, so nothing proves its end."""
+    holder = started.program(cluster.url, "hold", lock)
+    holder.read()
+    job = started.command("lock", "--url", cluster.url, lock, "--", "echo", "has it")
+    cluster.wait(is_waited_for(lock), "the command to wait")
+    job.kill()
+    job.wait()
+    bury_another(cluster, started, lock)
+    assert f":{job.pid}" in "".join(missing(cluster.state()))
+
+
+def test_who_wants_no_witness_has_none(cluster: Processes, started: Started, lock: str) -> None:
+    holder = started.program(f"{cluster.url}?witness=off", "hold", lock)
+    holder.read()
+    started.program(cluster.url, "hold", lock)
+    cluster.wait(is_waited_for(lock), "the second to wait")
+    holder.process.kill()
+    bury_another(cluster, started, lock)
+    assert is_waited_for(lock)(cluster.state())
+
+
+# On another machine than the nodes
 
 
 @needs_root
 def test_a_program_beside_it_sees_the_end_where_no_node_is(
-    cluster: Processes, started: Started
+    cluster: Processes, started: Started, lock: str
 ) -> None:
-    holder = started.program(cluster.url, "hold", "x", elsewhere=True)
+    holder = started.program(cluster.url, "hold", lock, elsewhere=True)
     holder.read()
-    waiter = started.program(cluster.url, "hold", "x", elsewhere=True)
-    cluster.wait(waits, "the second to wait")
+    waiter = started.program(cluster.url, "hold", lock, elsewhere=True)
+    cluster.wait(is_waited_for(lock), "the second to wait")
+    (label,) = [party.owner for each in locks_of(cluster.state(), lock) for party in each.holders]
     holder.process.kill()
     waiter.read()
-    assert " is dead, as node " not in logs(cluster)
-    assert " is dead, as " in logs(cluster)
+    assert f"program {label} is dead, as " in logs(cluster)
+    assert f"program {label} is dead, as node " not in logs(cluster)
 
 
 @needs_root
 def test_one_that_comes_later_sees_the_end_where_no_node_is(
-    cluster: Processes, started: Started
+    cluster: Processes, started: Started, lock: str
 ) -> None:
-    holder = started.program(cluster.url, "hold", "x", elsewhere=True)
+    holder = started.program(cluster.url, "hold", lock, elsewhere=True)
     holder.read()
-    here = cluster.program("hold", "x")
-    cluster.wait(waits, "the second to wait")
+    here = started.program(cluster.url, "hold", lock)
+    cluster.wait(is_waited_for(lock), "the second to wait")
     holder.process.kill()
     holder.process.wait()
-    started.program(cluster.url, "hold", "y", elsewhere=True).read()
+    started.program(cluster.url, "hold", f"{lock} other", elsewhere=True).read()
     here.read()
 
 
 @needs_root
-def test_a_waiting_command_sees_the_end_where_no_node_is(
-    cluster: Processes, started: Started
+def test_a_command_that_waits_sees_the_end_where_no_node_is(
+    cluster: Processes, started: Started, lock: str
 ) -> None:
-    holder = started.program(cluster.url, "hold", "x", elsewhere=True)
+    holder = started.program(cluster.url, "hold", lock, elsewhere=True)
     holder.read()
-    job = started.command("lock", "--url", cluster.url, "x", "--", "echo", "has it", elsewhere=True)
-    cluster.wait(waits, "the command to wait")
+    job = started.command(
+        "lock", "--url", cluster.url, lock, "--", "echo", "has it", elsewhere=True
+    )
+    cluster.wait(is_waited_for(lock), "the command to wait")
     holder.process.kill()
     assert job.stdout is not None
     assert job.stdout.readline() == "has it\n"
@@ -231,60 +260,72 @@ def test_a_waiting_command_sees_the_end_where_no_node_is(
 
 @needs_root
 def test_with_an_operator_secret_only_nodes_are_believed(
-    tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, started: Started, lock: str
 ) -> None:
     """Two nodes are on another machine than the programs; the third is with them."""
     secret = tmp_path / "operators"
     secret.write_text("known to nodes and operators alone")
-    monkeypatch.setenv("COTERIE_OPERATOR_SECRET_FILE", str(secret))
     cluster = Processes(tmp_path, lease=LEASE)
+    file = tmp_path / "coterie.toml"
+    file.write_text(f'operator-secret-file = "{secret}"\n{file.read_text()}')
     try:
         cluster.start("a", "b", new=True)
-        serve = ("serve", "--config", str(tmp_path / "coterie.toml"), "--new-cluster", "c")
-        near = started.command(*serve, elsewhere=True)
+        near = started.command(
+            "serve", "--config", str(file), "--node", "c", "--new-cluster", elsewhere=True
+        )
         cluster.wait(lambda state: state.health == 0, "all nodes to vote")
-        monkeypatch.delenv("COTERIE_OPERATOR_SECRET_FILE")
-        holder = started.program(cluster.url, "hold", "x", elsewhere=True)
+        holder = started.program(cluster.url, "hold", lock, elsewhere=True)
         holder.read()
-        waiter = started.program(cluster.url, "hold", "x", elsewhere=True)
-        cluster.wait(waits, "the second to wait")
+        second = started.program(cluster.url, "hold", lock, elsewhere=True)
+        cluster.wait(is_waited_for(lock), "the second to wait")
         holder.process.kill()
-        waiter.read()
+        second.read()
         assert " is dead, as node c has seen" in logs(cluster, "ab")
         near.kill()
         near.wait()
-        last = started.program(cluster.url, "hold", "x", elsewhere=True)
-        cluster.wait(waits, "the last to wait")
-        pid = waiter.process.pid
-        waiter.process.kill()
-        waiter.process.wait()
-        cluster.wait(
-            lambda state: any(
-                not each.connected and each.label.endswith(f":{pid}") or not each.connected
-                for node in state.nodes
-                if node.report
-                for each in node.report.sessions
-            ),
-            "its connections to be closed",
-        )
-        assert waits(cluster.state())
-        assert last.process.poll() is None
+        started.program(cluster.url, "hold", lock, elsewhere=True)
+        cluster.wait(is_waited_for(lock), "the last to wait")
+        second.process.kill()
+        cluster.wait(missing, "its connections to be closed")
+        started.program(cluster.url, "hold", f"{lock} other", elsewhere=True).read()
+        assert is_waited_for(lock)(cluster.state())
     finally:
         cluster.end()
 
 
-# Switched off
+# Nodes that were away
 
 
-def test_who_wants_no_witness_has_none(cluster: Processes, started: Started) -> None:
-    holder = started.program(f"{cluster.url}?witness=off", "hold", "x")
-    holder.read()
-    waiter = cluster.program("hold", "x")
-    cluster.wait(waits, "the second to wait")
-    holder.process.kill()
-    other = cluster.program("hold", "y")
-    other.read()
-    other.process.kill()
-    cluster.wait(lambda state: len(state.locks) == 1, "the other to be buried")
-    assert waits(cluster.state())
-    assert waiter.process.poll() is None
+def test_a_stopped_holder_is_not_dead(tmp_path: Path, started: Started) -> None:
+    """Its connections break when nodes are started again; and it goes on where it was."""
+    with processes(tmp_path, lease=LEASE) as cluster:
+        holder = started.program(cluster.url, "hold", "x")
+        holder.read()
+        holder.process.send_signal(signal.SIGSTOP)
+        for name in "abc":
+            cluster.stop(name)
+            cluster.start(name)
+        cluster.wait(all_vote, "all nodes to vote")
+        bury_another(cluster, started, "x")
+        assert locks_of(cluster.state(), "x")
+        holder.process.send_signal(signal.SIGCONT)
+        assert holder.rest() == [["valid"], ["released"]]
+
+
+def test_a_program_that_ended_while_nodes_were_away_is_found_by_them(
+    tmp_path: Path, started: Started
+) -> None:
+    with processes(tmp_path, lease=LEASE) as cluster:
+        holder = started.program(cluster.url, "hold", "x")
+        holder.read()
+        for name in "abc":
+            cluster.stop(name)
+        holder.process.kill()
+        holder.process.wait()
+        cluster.start(*"abc")
+        cluster.wait(all_vote, "all nodes to vote")
+        started.program(cluster.url, "hold", "x").read()
+
+
+def all_vote(state: ClusterState) -> bool:
+    return all(node.report and not node.report.abstains_seconds for node in state.nodes)

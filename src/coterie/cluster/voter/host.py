@@ -127,25 +127,29 @@ class VoterHost:
             storage=storage or NoDisk(),
             on_disk_failure=on_disk_failure,
         )
-        self._operator_desk = OperatorDesk(
-            node,
+        self._operator_desk = self._make_operator_desk(reach)
+        self.deaths = self._make_death_desk(ask_nodes, trusts_programs) if ask_nodes else None
+
+    def _make_operator_desk(
+        self, reach: Callable[[str, str, Callable[[Reached], None]], None]
+    ) -> OperatorDesk:
+        return OperatorDesk(
+            self.node,
             self._hosted,
             self.host,
             self.programs,
             membership=lambda: self.membership,
             reach=reach,
         )
-        self.deaths = (
-            DeathDesk(
-                node,
-                self.programs,
-                lambda: self._hosted.voter,
-                self._bury,
-                ask_nodes,
-                trusts_programs=trusts_programs,
-            )
-            if ask_nodes is not None
-            else None
+
+    def _make_death_desk(self, ask_nodes: AskNodes, trusts_programs: bool) -> DeathDesk:
+        return DeathDesk(
+            self.node,
+            self.programs,
+            lambda: self.voter,
+            self._bury,
+            ask_nodes,
+            trusts_programs=trusts_programs,
         )
 
     @property

@@ -128,6 +128,14 @@ class SessionReport(msgspec.Struct, frozen=True):
     locks: int
 
 
+class DeathReport(msgspec.Struct, frozen=True):
+    """A program whose end was seen, and whose locks were given on for that."""
+
+    label: str
+    witness: str  # the node or program that has seen it
+    seconds_ago: float
+
+
 class Figures(msgspec.Struct, frozen=True):
     """How a node is."""
 
@@ -142,6 +150,7 @@ class Figures(msgspec.Struct, frozen=True):
     abstains_because: str = ""
     locks_left_out: int = 0  # that the list would have if it were not cut
     messages: dict[str, int] = {}  # received and sent since the start, by kind
+    deaths: tuple[DeathReport, ...] = ()  # the latest ones
 
 
 class NodeStatus(Service, frozen=True):
