@@ -199,8 +199,8 @@ class Watch:
             os.close(descriptor)
 
 
-async def ends_of(lives: Sequence[str], seconds: float) -> AsyncIterator[str]:
-    """Yield each of these lives when it has ended, for so long at most.
+async def ends_of(lives: Sequence[str], seconds: float | None) -> AsyncIterator[str]:
+    """Yield each of these lives when it has ended, for so long at most; None: until it has.
 
     It is over at once when none is left that this process can judge.
     """
@@ -208,7 +208,7 @@ async def ends_of(lives: Sequence[str], seconds: float) -> AsyncIterator[str]:
     ended: asyncio.Queue[str] = asyncio.Queue()
     watch = Watch(ended.put_nowait)
     watch.set(near)
-    due = asyncio.get_running_loop().time() + seconds
+    due = None if seconds is None else asyncio.get_running_loop().time() + seconds
     try:
         for _ in near:
             async with asyncio.timeout_at(due):
