@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from coterie.process import ProcessId
 
 PROGRAMS_ASKED_MAX = 4  # on the machine of one that may be dead
+ASKS_MAX = 4  # at a time: a node that is down, or a program that lives, makes one last for seconds
 DEATHS_SHOWN = 16
 
 logger = logging.getLogger("coterie.cluster")
@@ -84,7 +85,7 @@ class DeathDesk:
         self._unasked: dict[
             str, None
         ] = {}  # of them, those that the other nodes were not asked about
-        self._asks = False
+        self._asks = 0  # rounds of questions to the other nodes that are under way
         self._is_over = False
         self._tasks = Tasks()
 
@@ -110,8 +111,8 @@ class DeathDesk:
             return
         self._ask_programs(link.life)
         self._unasked[link.life] = None
-        if not self._asks:
-            self._asks = True
+        if self._asks < ASKS_MAX:
+            self._asks += 1
             self._tasks.run(self._ask_all())
 
     def find(self, identity: str) -> None:
@@ -162,7 +163,7 @@ class DeathDesk:
                     del self._unasked[life]
                 await self._ask_nodes(lives, lambda life, node: self._end(life, f"node {node}"))
         finally:
-            self._asks = False
+            self._asks -= 1
 
     def hear(self, number: ProcessId, identity: str, deaths: Deaths) -> None:
         """Take the answer of a program that was asked."""
