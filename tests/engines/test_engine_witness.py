@@ -93,7 +93,8 @@ def test_a_stopped_holder_is_not_dead(url: str, started: list[subprocess.Popen[s
     other.read()
     other.process.kill()
     hold(started, url, "another z").read()
-    ready, _, _ = select.select([waiter.process.stdout], [], [], 0)
+    assert waiter.process.stdout is not None
+    ready, _, _ = select.select([waiter.process.stdout.fileno()], [], [], 0)
     assert not ready, "it waits"
     holder.process.send_signal(signal.SIGCONT)
     assert holder.rest() == [["valid"], ["released"]]
