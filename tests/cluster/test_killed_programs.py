@@ -296,35 +296,26 @@ def test_with_an_operator_secret_only_nodes_are_believed(
 # Nodes that were away
 
 
-def test_a_stopped_holder_is_not_dead(tmp_path: Path, started: Started) -> None:
-    """Its connections break when nodes are started again; and it goes on where it was."""
-    with processes(tmp_path, lease=LEASE) as cluster:
-        holder = started.program(cluster.url, "hold", "x")
-        holder.read()
-        holder.process.send_signal(signal.SIGSTOP)
-        for name in "abc":
-            cluster.stop(name)
-            cluster.start(name)
-        cluster.wait(all_vote, "all nodes to vote")
-        bury_another(cluster, started, "x")
-        assert locks_of(cluster.state(), "x")
-        holder.process.send_signal(signal.SIGCONT)
-        assert holder.rest() == [["valid"], ["released"]]
-
-
-def test_a_program_that_ended_while_nodes_were_away_is_found_by_them(
+def test_nodes_that_were_away_find_who_has_ended_and_not_who_is_stopped(
     tmp_path: Path, started: Started
 ) -> None:
+    """The connections of both are gone, and neither answers."""
     with processes(tmp_path, lease=LEASE) as cluster:
-        holder = started.program(cluster.url, "hold", "x")
-        holder.read()
+        stopped = started.program(cluster.url, "hold", "x")
+        stopped.read()
+        killed = started.program(cluster.url, "hold", "y")
+        killed.read()
+        stopped.process.send_signal(signal.SIGSTOP)
         for name in "abc":
             cluster.stop(name)
-        holder.process.kill()
-        holder.process.wait()
+        killed.process.kill()
+        killed.process.wait()
         cluster.start(*"abc")
         cluster.wait(all_vote, "all nodes to vote")
-        started.program(cluster.url, "hold", "x").read()
+        started.program(cluster.url, "hold", "y").read()
+        assert locks_of(cluster.state(), "x")
+        stopped.process.send_signal(signal.SIGCONT)
+        assert stopped.rest() == [["valid"], ["released"]]
 
 
 def all_vote(state: ClusterState) -> bool:
