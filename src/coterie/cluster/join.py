@@ -55,4 +55,5 @@ def join(
     leased = ClusterEngine(
         seat, deadlock_detection=config.deadlock_detection, witness=config.witness
     )
+    seat.failed = leased.fail
     return Coordinator(leased, name, observers=observers)

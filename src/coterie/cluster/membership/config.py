@@ -113,6 +113,9 @@ class Config(msgspec.Struct, frozen=True):
     deadlock_detection: bool = True
     store: StoreFile = StoreFile()
     witness: bool = True
+    contacts: tuple[
+        Address, ...
+    ] = ()  # where nodes may be found beside the addresses of its members
 
     def options(self, name: str) -> NodeOptions:
         """Return what concerns one node."""
