@@ -1,0 +1,215 @@
+"""The verdict on a page: proved or not, by what, and how far the code was held against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from coterie.catalogue import load
+from coterie.lab.prove.bounded import find_run, first_counterexample, impossible
+from coterie.lab.prove.link import hold
+from coterie.lab.prove.proof import START, THEOREM, prove
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.lab.prove.bounded import Counterexample, Run
+    from coterie.lab.prove.library import Entry
+    from coterie.lab.prove.link import Held
+    from coterie.lab.prove.page import Page
+    from coterie.lab.prove.proof import Proof
+
+Answer = Literal["proved", "not proved", "not followed", "vacuous", "unknown"]
+DEPTH = 10  # of the search for a run
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a page."""
+
+    name: str  # what was asked for
+    page: Page
+    proof: Proof
+    impossible: Sequence[str]  # steps that no state of the invariant allows
+    counterexample: Counterexample | None  # to induction
+    run: Run | None  # of the search for one that breaks a promise
+    held: Sequence[Held] | None  # the code against the page; None without a link
+
+    @property
+    def title(self) -> str:
+        """The page, and whose it is if it has another name."""
+        known = self.name == self.page.name.partition(",")[0] or self.name.endswith(".py")
+        return self.page.name if known else f"{self.name}, by the page of {self.page.name}"
+
+    @property
+    def answer(self) -> Answer:
+        """The verdict in a word or two; a run that breaks a promise shows that it cannot be proved."""
+        if self.impossible:
+            return "vacuous"
+        if not self.proof.proved:
+            shown = self.counterexample is not None or any(
+                each.result == "fails" for each in self.proof.failed
+            )
+            return "not proved" if shown else "unknown"
+        if any(each.trouble for each in self.held or ()):
+            return "not followed"
+        return "proved"
+
+    def lines(self) -> list[str]:
+        """Say it to people."""
+        match self.answer:
+            case "proved" | "not followed":
+                return [*self._proved(), *self._followed()]
+            case "vacuous":
+                return [
+                    f"{self.title}: vacuous. By its clauses this never happens:"
+                    f" {', '.join(_words(name) for name in self.impossible)}; so the proof shows nothing."
+                ]
+            case "not proved" | "unknown":
+                return [*self._lost(), *self._real()]
+
+    def facts(self) -> dict[str, Any]:
+        """Say it to programs."""
+        found = self.counterexample
+        return {
+            "name": self.name,
+            "page": self.page.name,
+            "scope": self.page.scope,
+            "verdict": self.answer,
+            "promises": [clause.words for clause in self.page.promises],
+            "assumes": self.page.assumptions,
+            "clauses": len(self.page.clauses),
+            "actions": len(self.page.actions),
+            "obligations": len(self.proof.obligations),
+            "seconds": round(self.proof.seconds, 3),
+            "impossible": list(self.impossible),
+            "lost": [
+                {"step": each.question.place, "clause": each.question.clause.words, "result": each.result}
+                for each in self.proof.failed
+            ],
+            "counterexample": found
+            and {
+                "step": found.step,
+                "breaks": found.question.clause.words,
+                "for": dict(found.witness),
+                "before": found.facts(),
+                "changes": found.changes(),
+            },
+            "run": self.run
+            and {
+                "steps": list(self.run.steps),
+                "breaks": self.run.broken and self.run.broken.words,
+                "depth": self.run.depth,
+                "complete": self.run.complete,
+            },
+            "code": self.held
+            and [
+                {
+                    "variant": each.variant,
+                    "processes": each.size,
+                    "states": each.states,
+                    "steps": each.steps,
+                    "random_runs": each.runs,
+                    "complete": each.complete,
+                    "trouble": each.trouble,
+                }
+                for each in self.held
+            ],
+        }
+
+    def _proved(self) -> list[str]:
+        page = self.page
+        lines = [
+            f"{self.title}, {page.scope}: proved. {len(page.clauses)} clauses, kept by"
+            f" {len(page.actions)} actions.",
+            f"  {', '.join(clause.words for clause in page.promises)}",
+        ]
+        if page.assumptions:
+            lines.append(f"  assumes: {', '.join(page.assumptions)}")
+        lines.append(f"  {len(self.proof.obligations)} obligations")
+        return lines
+
+    def _followed(self) -> list[str]:
+        if self.held is None:
+            return ["  this proves the specification only: no code is held against it"]
+        lines = []
+        for each in self.held:
+            if each.trouble:
+                lines.append(f"  the code does not follow it, {each.words}: {each.trouble}")
+        followed = [f"    {each.words}" for each in self.held]
+        return lines or ["  the code follows it:", *followed]
+
+    def _lost(self) -> list[str]:
+        failed, found = self.proof.failed, self.counterexample
+        question = found.question if found is not None else failed[0].question
+        verb = "breaks" if self.answer == "not proved" else "may break"
+        match question.place:
+            case place if place == START:
+                what = f"The start {verb} “{question.clause.words}”"
+            case place if place == THEOREM:
+                what = f"“{question.clause.words}” does not follow from the clauses"
+            case place:
+                what = f"The step {_words(place)} {verb} “{question.clause.words}”"
+        count = f"{len(failed)} of {len(self.proof.obligations)} obligations are not met"
+        lines = [f"{self.title}: not proved. {what} ({count})."]
+        if found is None:
+            return [*lines, "  the solver gave up, and there is no small counterexample"]
+        lines.append(f"  before: {'; '.join(found.facts()) or 'nothing'}")
+        if question.action is not None:
+            lines.append(f"  step:   {found.step}")
+            lines.append(f"  change: {'; '.join(found.changes()) or 'nothing'}")
+        if found.witness:
+            named = ", ".join(f"{name} = {value}" for name, value in found.witness.items())
+            lines.append(f"  breaks: “{question.clause.words}” for {named}")
+        return lines
+
+    def _real(self) -> list[str]:
+        """Tell a state that a run reaches from one that may never be reached."""
+        run = self.run
+        if run is None:
+            return []
+        if run.broken is not None:
+            steps = [f"    {step}" for step in run.steps]
+            count = len(run.steps)
+            return [f"  it is real: {count} steps from the start break “{run.broken.words}”:", *steps]
+        bound = "with two things of each sort"
+        if run.complete:
+            return [
+                f"  no run of up to {run.depth} steps {bound} breaks a promise: the algorithm is wrong"
+                " later on, or a clause is missing"
+            ]
+        return [
+            f"  not known whether a run leads there: none of up to {max(run.depth, 0)} steps {bound}"
+            " breaks a promise, and then time was up"
+        ]
+
+
+def judge(entry: Entry, page: Page, *, seconds: float, search_seconds: float = 8.0) -> Verdict:
+    """Prove a page; hold the code against it, or look for what is wrong."""
+    proof = prove(page, seconds=seconds)
+    dead = impossible(page)
+    found = run = held = None
+    if not proof.proved:
+        found = first_counterexample(proof)
+        run = find_run(page, depth=DEPTH, seconds=search_seconds)
+    elif entry.link is not None and page is entry.page:
+        held = hold_all(entry)
+    return Verdict(entry.name, page, proof, dead, found, run, held)
+
+
+def hold_all(entry: Entry) -> list[Held]:
+    """Hold the code of all linked variants against their page, in each trial."""
+    link = entry.link
+    assert link is not None
+    algorithm = load(entry.algorithm)
+    found = []
+    for trial in link.trials:
+        for variant in link.variants:
+            setup = algorithm.setup(trial.size, variant)
+            processes = algorithm.build(setup)
+            found.append(hold(entry.page, link, processes, trial, variant=setup.variant))
+    return found
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
