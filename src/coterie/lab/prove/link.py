@@ -124,6 +124,7 @@ class Link:
     sorts: tuple[str, ...] = ("Process",)  # whose things are the ids
     fixed: Callable[[Sequence[Any]], Fixed] = lambda processes: {}
     place: Callable[[str, tuple[Any, ...], Sequence[Any]], ProcessId] = at_first
+    numbers: Sequence[int] = ()  # that formulas speak of; else those that states name
     trials: tuple[Trial, ...] = TRIALS
     longest: int = 1  # so many steps of the page may be one of the code
     variants: tuple[str, ...] = ("plain",)  # of the algorithm, whose code this page is about
@@ -250,7 +251,10 @@ class Comparison:
         self.used: set[str] = set()
         self._link = link
         self._processes = processes
-        self._page = PlainPage(page, dict.fromkeys(link.sorts, ids), link.fixed(processes))
+        things: dict[str, Sequence[Any]] = dict.fromkeys(link.sorts, ids)
+        if link.numbers:
+            things["Int"] = link.numbers
+        self._page = PlainPage(page, things, link.fixed(processes))
         self._mapped: dict[States, State] = {}
         self._followed: set[Any] = set()
 

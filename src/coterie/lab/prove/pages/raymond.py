@@ -49,7 +49,7 @@ def one_token(p: Process, q: Process) -> Formula:
 
 @page.start
 def one_direction(p: Process, q: Process, r: Process) -> Formula:
-    return ((holder(p, q) & holder(p, r)) >> (q == r)) & some(Process, lambda s: holder(p, s))
+    return (holder(p, q) & holder(p, r)) >> (q == r)
 
 
 @page.action
@@ -113,6 +113,17 @@ def no_handler_raises(p: Process, q: Process) -> Formula:
     return (request(p, q) >> ~queued(q, p)) & (token(p, q) >> (asked(q) & holder(q, p)))
 
 
+@page.safety
+def the_token_is_not_lost() -> Formula:
+    return some(Process, lambda p: has(p) | some(Process, lambda q: token(p, q)))
+
+
+@page.safety
+def a_request_is_not_lost(p: Process, q: Process) -> Formula:
+    """What a process has asked for is under way, or queued, or the token comes."""
+    return (asked(p) & holder(p, q)) >> (request(p, q) | queued(q, p) | token(q, p))
+
+
 @page.invariant
 def inside_with_the_token(p: Process) -> Formula:
     return inside(p) >> has(p)
@@ -133,19 +144,9 @@ def it_is_under_way_to_one(p: Process, q: Process, r: Process, s: Process) -> Fo
     return (token(p, q) & token(r, s)) >> ((p == r) & (q == s))
 
 
-@page.safety
-def the_token_is_not_lost() -> Formula:
-    return some(Process, lambda p: has(p) | some(Process, lambda q: token(p, q)))
-
-
 @page.invariant
 def one_direction_each(p: Process, q: Process, r: Process) -> Formula:
     return (holder(p, q) & holder(p, r)) >> (q == r)
-
-
-@page.invariant
-def a_direction_each(p: Process) -> Formula:
-    return some(Process, lambda q: holder(p, q))
 
 
 @page.invariant
@@ -161,19 +162,8 @@ def one_that_asked_lacks_it(p: Process) -> Formula:
 
 
 @page.invariant
-def one_that_was_asked_answers(p: Process, q: Process) -> Formula:
-    """A request is under way, or in the queue, or the token comes."""
-    return (asked(p) & holder(p, q)) >> (request(p, q) | queued(q, p) | token(q, p))
-
-
-@page.invariant
 def the_token_comes_once(p: Process, q: Process) -> Formula:
     return token(p, q) >> (~request(q, p) & ~queued(p, q) & holder(p, q))
-
-
-@page.invariant
-def one_that_is_inside_waits_no_more(p: Process) -> Formula:
-    return inside(p) >> ~queued(p, p)
 
 
 repeating = page.flaw("asks-twice")
