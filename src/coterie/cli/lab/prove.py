@@ -45,13 +45,14 @@ def complete_page(
     metavar="FILE",
     help="Draw the counterexample to induction, if there is one, as an SVG file.",
 )
+@click.option("--waits", is_flag=True, help="Prove, too, that every wait ends: maekawa takes a minute.")
 @click.option(
-    "--timeout",
+    "--effort",
     type=click.FloatRange(min=0, min_open=True),
-    default=5.0,
+    default=10.0,
     show_default=True,
-    metavar="SECONDS",
-    help="For one obligation.",
+    metavar="MILLIONS",
+    help="Steps of the solver for one try at one obligation: so a slow machine proves as much.",
 )
 @click.option("--list", "listed", is_flag=True, help="List what has a page.")
 @output_option
@@ -61,7 +62,8 @@ def command(
     variant: str | None,
     without: str | None,
     picture: Path | None,
-    timeout: float,
+    waits: bool,
+    effort: float,
     listed: bool,
     output: str,
 ) -> int:
@@ -85,7 +87,7 @@ def command(
         page = page.without(without.replace(" ", "_"))
     with lasting_imports():
         from coterie.lab.prove.verdict import judge  # noqa: PLC0415 - needs an extra
-    verdict = judge(entry, page, seconds=timeout)
+    verdict = judge(entry, page, effort=effort, with_waits=waits)
     if output == "json":
         print_json(verdict.facts())
     else:

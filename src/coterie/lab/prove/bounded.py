@@ -7,11 +7,10 @@ that breaks a promise, and says how deep it has looked if there is none.
 from __future__ import annotations
 
 import itertools
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.lab.prove.proof import START, Question, wrong
+from coterie.lab.prove.proof import START, Question, limited, wrong
 from coterie.lab.prove.solver import z3
 from coterie.lab.prove.terms import Formula
 from coterie.lab.prove.theory import Theory
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from coterie.lab.prove.theory import Meaning
 
 SIZES = (2, 3, 4)  # of each sort, the smallest first
-SECONDS = 5.0  # for one question
+EFFORT = 10  # for one question, in millions of steps of the solver
 
 Table = dict[tuple[str, ...], str]  # the values of a symbol
 
@@ -74,12 +73,6 @@ def _facts(
                 yield f"not {place}"
 
 
-def _solver(seconds: float) -> Any:
-    solver = z3.Solver()
-    solver.set("timeout", int(seconds * 1000))
-    return solver
-
-
 class Bounded:
     """A page with a few things of each sort."""
 
@@ -91,9 +84,9 @@ class Bounded:
         self._starts = self.theory.holds(page.starts)
         self._clauses = dict(zip(page.clauses, self.theory.holds(page.clauses), strict=True))
 
-    def possible(self, action: Action | None, *, seconds: float = SECONDS) -> bool:
+    def possible(self, action: Action | None, *, effort: float = EFFORT) -> bool:
         """Return whether some state that fulfils the invariant allows the action; whether there is a start."""
-        solver = _solver(seconds)
+        solver = limited(effort)
         solver.add(self._axioms)
         if action is None:
             solver.add(self._starts)
@@ -104,10 +97,10 @@ class Bounded:
         return bool(solver.check() == z3.sat)
 
     def refute(
-        self, question: Question, *, without: str = "", seconds: float = SECONDS
+        self, question: Question, *, without: str = "", effort: float = EFFORT
     ) -> Counterexample | None:
         """Look for a state in which the clause is lost; `without` leaves out a clause or an axiom."""
-        solver = _solver(seconds)
+        solver = limited(effort)
         axioms = zip(self.page.axioms, self._axioms, strict=True)
         solver.add([read for axiom, read in axioms if axiom.name != without])
         if question.place == START:
@@ -158,11 +151,11 @@ class Bounded:
 
 
 def refute(
-    page: Page, question: Question, sizes: Iterable[int] = SIZES, *, seconds: float = SECONDS
+    page: Page, question: Question, sizes: Iterable[int] = SIZES, *, effort: float = EFFORT
 ) -> Counterexample | None:
     """Look for a small counterexample to one obligation."""
     for size in sizes:
-        found = Bounded(page, size).refute(question, seconds=seconds)
+        found = Bounded(page, size).refute(question, effort=effort)
         if found is not None:
             return found
     return None
@@ -205,12 +198,11 @@ class Run(NamedTuple):
 class RunSearch:
     """Unrolls a page step by step, with a few things of each sort."""
 
-    def __init__(self, page: Page, size: int, seconds: float) -> None:
-        """Begin at the start."""
+    def __init__(self, page: Page, size: int, effort: float) -> None:
+        """Begin at the start; spend so much effort on one promise at one depth."""
         self._page = page
         self._theory = Theory(page, size)
-        self._end = time.perf_counter() + seconds
-        self._solver = z3.Solver()
+        self._solver = limited(effort)
         self._solver.add(self._theory.holds(page.axioms))
         self._now: Meaning = self._theory.before
         self._solver.add(self._theory.holds(page.starts))
@@ -222,7 +214,7 @@ class RunSearch:
             for promise in self._page.promises:
                 self._solver.push()
                 self._solver.add(self._theory.fails(promise, self._now)[0])
-                answer = self._check()
+                answer = self._solver.check()
                 if answer == z3.sat:
                     return Run(self._steps(), promise, length, complete=True)
                 if answer == z3.unknown:
@@ -231,13 +223,6 @@ class RunSearch:
             if length < depth:
                 self._step(length)
         return Run((), None, depth, complete=True)
-
-    def _check(self) -> Any:
-        left = self._end - time.perf_counter()
-        if left <= 0:
-            return z3.unknown
-        self._solver.set("timeout", int(left * 1000) + 1)
-        return self._solver.check()
 
     def _step(self, length: int) -> None:
         """Add one step: exactly one action happens, with some arguments."""
@@ -282,6 +267,6 @@ class RunSearch:
         return tuple(steps)
 
 
-def find_run(page: Page, *, size: int = 2, depth: int = 10, seconds: float = 8.0) -> Run:
+def find_run(page: Page, *, size: int = 2, depth: int = 10, effort: float = EFFORT) -> Run:
     """Search for a run of at most `depth` steps from the start that breaks a promise."""
-    return RunSearch(page, size, seconds).find(depth)
+    return RunSearch(page, size, effort).find(depth)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from coterie.lab.prove.terms import Sort
+    from coterie.lab.prove.waits import Waits
 
 RuleT = TypeVar("RuleT", bound="Callable[..., Any]")
 
@@ -162,6 +163,7 @@ class Page:
         self.actions: list[Action] = []
         self.clauses: list[Clause] = []
         self.flawed: dict[str, Page] = {}
+        self.waits: Waits | None = None  # what shows that every wait ends, if that is shown
         self._theorems: list[Clause] = []
         self._deadlock: Deadlock | None = None
 
@@ -218,6 +220,10 @@ class Page:
         """
         self._deadlock = Deadlock(sort, waiting, tuple(calls), formula(given), assumption)
 
+    def every_wait_ends(self, waits: Waits) -> None:
+        """Promise that every wait ends where no possible step is left out forever."""
+        self.waits = waits
+
     def action(self, rule: RuleT) -> RuleT:
         """Add a step; its function calls `when` and assigns."""
         self.actions.append(self._recorded(rule, rule.__name__))
@@ -238,7 +244,7 @@ class Page:
         """Return a copy that is known to be wrong, without these actions; change it further."""
         copy = Page(f"{self.name}, {name}", self.scope)
         copy.symbols = self.symbols
-        copy.axioms, copy.starts = self.axioms, self.starts
+        copy.axioms, copy.starts, copy.waits = self.axioms, self.starts, self.waits
         copy.clauses, copy._theorems, copy._deadlock = self.clauses, self._theorems, self._deadlock  # noqa: SLF001
         copy.actions = [action for action in self.actions if action.name not in set(without)]
         self.flawed[name] = copy

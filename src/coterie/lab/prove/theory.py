@@ -176,8 +176,8 @@ class Theory:
         one, other = below
         if sort not in self._orders:  # numbers
             return one < other if strictly else one <= other
-        order = self._orders[sort]
-        return z3.Not(order(other, one)) if strictly else order(one, other)
+        comes = self._orders[sort](one, other)
+        return z3.And(comes, z3.Not(self.same(one, other))) if strictly else comes
 
     def _quantified(self, term: Term, scope: Scope, meaning: Meaning) -> Any:
         join, bind = (z3.And, z3.ForAll) if term.op == "every" else (z3.Or, z3.Exists)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from coterie.catalogue import load
+from coterie.errors import UsageError
 from coterie.lab.prove.bounded import find_run, first_counterexample, impossible
 from coterie.lab.prove.link import hold
-from coterie.lab.prove.proof import START, THEOREM, prove
+from coterie.lab.prove.proof import EFFORT, START, THEOREM, prove
+from coterie.lab.prove.wait_proof import prove_waits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from coterie.lab.prove.link import Held
     from coterie.lab.prove.page import Page
     from coterie.lab.prove.proof import Proof
+    from coterie.lab.prove.wait_proof import WaitObligation
 
 Answer = Literal["proved", "not proved", "not followed", "vacuous", "unknown"]
 DEPTH = 10  # of the search for a run
@@ -34,6 +37,7 @@ class Verdict:
     counterexample: Counterexample | None  # to induction
     run: Run | None  # of the search for one that breaks a promise
     held: Sequence[Held] | None  # the code against the page; None without a link
+    waits: Sequence[WaitObligation] | None = None  # that every wait ends; None if it was not tried
 
     @property
     def title(self) -> str:
@@ -51,9 +55,16 @@ class Verdict:
                 each.result == "fails" for each in self.proof.failed
             )
             return "not proved" if shown else "unknown"
+        if self.lost_waits:
+            return "unknown"  # other sets may show it
         if any(each.trouble for each in self.held or ()):
             return "not followed"
         return "proved"
+
+    @property
+    def lost_waits(self) -> list[WaitObligation]:
+        """The claims that every wait ends by, and that were not shown."""
+        return [each for each in self.waits or () if each.result != "proved"]
 
     def lines(self) -> list[str]:
         """Say it to people."""
@@ -66,6 +77,8 @@ class Verdict:
                     f" {', '.join(_words(name) for name in self.impossible)}; so the proof shows nothing."
                 ]
             case "not proved" | "unknown":
+                if self.proof.proved:
+                    return [*self._proved(), *self._lost_waits()]
                 return [*self._lost(), *self._real()]
 
     def facts(self) -> dict[str, Any]:
@@ -81,6 +94,8 @@ class Verdict:
             "clauses": len(self.page.clauses),
             "actions": len(self.page.actions),
             "obligations": len(self.proof.obligations),
+            "waits": None if self.waits is None else len(self.waits),
+            "lost_waits": [[each.place, each.claim] for each in self.lost_waits],
             "seconds": round(self.proof.seconds, 3),
             "impossible": list(self.impossible),
             "lost": [
@@ -127,7 +142,19 @@ class Verdict:
         if page.assumptions:
             lines.append(f"  assumes: {', '.join(page.assumptions)}")
         lines.append(f"  {len(self.proof.obligations)} obligations")
+        if self.waits is not None and not self.lost_waits:
+            lines.append(f"  every wait ends: {len(self.waits)} obligations more")
+        elif self.waits is None and page.waits is not None:
+            lines.append("  that every wait ends is shown with --waits")
         return lines
+
+    def _lost_waits(self) -> list[str]:
+        lost = self.lost_waits
+        count = f"{len(lost)} of {len(self.waits or ())} obligations are not met"
+        return [
+            f"  that every wait ends is not shown ({count}):",
+            *(f"    {each.place}: {each.claim}: {each.result}" for each in lost),
+        ]
 
     def _followed(self) -> list[str]:
         if self.held is None:
@@ -180,21 +207,27 @@ class Verdict:
             ]
         return [
             f"  not known whether a run leads there: none of up to {max(run.depth, 0)} steps {bound}"
-            " breaks a promise, and then time was up"
+            " breaks a promise, and then the effort was spent"
         ]
 
 
-def judge(entry: Entry, page: Page, *, seconds: float, search_seconds: float = 8.0) -> Verdict:
+def judge(
+    entry: Entry, page: Page, *, effort: float = EFFORT, with_waits: bool = False
+) -> Verdict:
     """Prove a page; hold the code against it, or look for what is wrong."""
-    proof = prove(page, seconds=seconds)
+    proof = prove(page, effort=effort)
     dead = impossible(page)
-    found = run = held = None
     if not proof.proved:
         found = first_counterexample(proof)
-        run = find_run(page, depth=DEPTH, seconds=search_seconds)
-    elif entry.link is not None and page is entry.page:
-        held = hold_all(entry)
-    return Verdict(entry.name, page, proof, dead, found, run, held)
+        run = find_run(page, depth=DEPTH, effort=effort)
+        return Verdict(entry.name, page, proof, dead, found, run, None)
+    waits = None
+    if with_waits:
+        if page.waits is None:
+            raise UsageError(f"{page.name} does not say why every wait ends: leave out --waits")
+        waits = prove_waits(page, page.waits, effort=effort)
+    held = hold_all(entry) if entry.link is not None and page is entry.page else None
+    return Verdict(entry.name, page, proof, dead, None, None, held, waits)
 
 
 def hold_all(entry: Entry) -> list[Held]:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.lab.prove import Ordered, Page, Thing, each, every, least, none, some, when
 from coterie.lab.prove.link import Link, Snapshot, once
+from coterie.lab.prove.waits import Help, Waits
 from coterie.process import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from coterie.lab.prove.plain import Fixed, State
     from coterie.lab.prove.terms import Formula
@@ -227,10 +228,164 @@ def an_inquiry_is_not_lost(s: Stamp, a: Arbiter) -> Formula:
     return asked >> (inquire(a, s) | inquiry(s, a) | inside(s))
 
 
+@page.invariant
+def an_owner_is_asked_once(s: Stamp, a: Arbiter) -> Formula:
+    """The question is under way, or noted, or answered: every wait ends by this."""
+    asked = owner(a, s) & inquired(a) & ~relinquish(s, a)
+    return (
+        ((inquire(a, s) & current(s)) >> (asked & ~inquiry(s, a)))
+        & (inquiry(s, a) >> (asked & current(s)))
+        & (relinquish(s, a) >> inquired(a))
+    )
+
+
 page.no_deadlock(
     Stamp, current, calls=["advance", "acquire"], given=least(Stamp, current, older),
     assumption="one request is the oldest",
 )
+
+# Every wait ends. Times are natural numbers, so finitely many requests are older than a given one.
+
+
+def waiting(s: Stamp) -> Formula:
+    return current(s) & ~inside(s)
+
+
+def oldest(s: Stamp, o: Stamp) -> Formula:
+    """No request is older than o; it is s, or older."""
+    return current(o) & none(Stamp, lambda t: current(t) & older(t, o)) & ((o == s) | older(o, s))
+
+
+def held(t: Stamp, a: Arbiter) -> Formula:
+    """The process of t has the lock of a, or will."""
+    return lock(a, t) | locked(t, a)
+
+
+def blocks(s: Stamp, o: Stamp, a: Arbiter, t: Stamp) -> Formula:
+    """The oldest waits at a, which is locked for t."""
+    return oldest(s, o) & queue(a, o) & owner(a, t)
+
+
+def blocked(how: Callable[[Stamp, Arbiter], Formula]) -> Callable[..., Formula]:
+    """Make the set of arbiters where the oldest is blocked by one of this kind."""
+
+    def found(s: Stamp, o: Stamp, a: Arbiter) -> Formula:
+        return oldest(s, o) & queue(a, o) & some(Stamp, lambda t: owner(a, t) & how(t, a))
+
+    return found
+
+
+def may_still_ask_before(s: Stamp, t: Stamp) -> Formula:
+    return older(t, s) & (clock(of(t)) < time(t))
+
+
+def comes_before(s: Stamp, t: Stamp) -> Formula:
+    return current(t) & ((t == s) | older(t, s))
+
+
+PAIR = (Stamp, Arbiter)  # the oldest, and one of its arbiters
+TRIPLE = (Stamp, Arbiter, Stamp)  # and the one that this is locked for
+
+SHRINKING = Waits(
+    Stamp,
+    waiting,
+    levels=[
+        [((Stamp,), may_still_ask_before)],
+        [((Stamp,), comes_before)],
+        [
+            (PAIR, lambda s, o, a: oldest(s, o) & inquire(a, o)),
+            (PAIR, lambda s, o, a: oldest(s, o) & (inquire(a, o) | inquiry(o, a))),
+        ],
+        [(PAIR, lambda s, o, a: oldest(s, o) & (request(o, a) | relinquish(o, a)))],
+        [
+            (PAIR, lambda s, o, a: oldest(s, o) & queue(a, o)),
+            (PAIR, lambda s, o, a: oldest(s, o) & (queue(a, o) | lock(a, o))),
+            (PAIR, blocked(lambda t, a: t == t)),
+            (PAIR, blocked(held)),
+            (PAIR, blocked(lambda t, a: lock(a, t))),
+            (PAIR, blocked(lambda t, a: held(t, a) & ~inside(t))),
+            (PAIR, blocked(lambda t, a: held(t, a) & ~inquired(a))),
+            (PAIR, blocked(lambda t, a: held(t, a) & (~inquired(a) | inquire(a, t)))),
+        ],
+    ],
+    helps=[
+        Help(
+            "receive_request",
+            PAIR,
+            lambda s, o, a: oldest(s, o) & request(o, a),
+            lambda s, o, a: (o, a),
+        ),
+        Help(
+            "receive_relinquish",
+            PAIR,
+            lambda s, o, a: oldest(s, o) & relinquish(o, a),
+            lambda s, o, a: (o, a),
+        ),
+        Help(
+            "give",
+            PAIR,
+            lambda s, o, a: oldest(s, o) & queue(a, o) & none(Stamp, lambda t: owner(a, t)),
+            lambda s, o, a: (a, o),
+        ),
+        Help(
+            "receive_lock",
+            PAIR,
+            lambda s, o, a: oldest(s, o) & lock(a, o),
+            lambda s, o, a: (a, o),
+        ),
+        Help(
+            "receive_lock",
+            TRIPLE,
+            lambda s, o, a, t: blocks(s, o, a, t) & lock(a, t),
+            lambda s, o, a, t: (a, t),
+        ),
+        Help(
+            "ask_back",
+            TRIPLE,
+            lambda s, o, a, t: blocks(s, o, a, t) & held(t, a) & ~inquired(a),
+            lambda s, o, a, t: (a, t),
+        ),
+        Help(
+            "receive_inquire",
+            TRIPLE,
+            lambda s, o, a, t: blocks(s, o, a, t) & held(t, a) & inquire(a, t),
+            lambda s, o, a, t: (a, t),
+        ),
+        Help(
+            "give_back",
+            TRIPLE,
+            lambda s, o, a, t: blocks(s, o, a, t) & locked(t, a) & inquiry(t, a) & ~inside(t),
+            lambda s, o, a, t: (t, a),
+        ),
+        Help(
+            "release",
+            TRIPLE,
+            lambda s, o, a, t: blocks(s, o, a, t) & inside(t) & ~older(t, s),
+            lambda s, o, a, t: (t,),
+        ),
+        Help(
+            "release",
+            TRIPLE,
+            lambda s, o, a, t: blocks(s, o, a, t) & inside(t) & older(t, s),
+            lambda s, o, a, t: (t,),
+        ),
+        Help(
+            "receive_relinquish",
+            TRIPLE,
+            lambda s, o, a, t: blocks(s, o, a, t) & relinquish(t, a),
+            lambda s, o, a, t: (t, a),
+        ),
+        Help(
+            "receive_release",
+            TRIPLE,
+            lambda s, o, a, t: blocks(s, o, a, t) & released(t, a),
+            lambda s, o, a, t: (t, a),
+        ),
+        Help("release", (Stamp,), lambda s, o: oldest(s, o) & inside(o), lambda s, o: (o,)),
+    ],
+    given=least(Stamp, current, older),
+)
+page.every_wait_ends(SHRINKING)
 
 basic = page.flaw("basic", without=["ask_back"])  # the catalogue has it
 

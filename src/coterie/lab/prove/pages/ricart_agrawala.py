@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from coterie.lab.prove import Ordered, Page, each, later, least, none, when
 from coterie.lab.prove.link import Link, Snapshot, once
+from coterie.lab.prove.waits import Help, Waits
 from coterie.process import Phase
 
 if TYPE_CHECKING:
@@ -125,6 +126,52 @@ page.no_deadlock(
     Process, asking, calls=["acquire"], given=least(Process, asking, older),
     assumption="one request is the oldest",
 )
+
+def waiting(p: Process) -> Formula:
+    return asking(p) & ~inside(p)
+
+
+def all_have_heard(p: Process) -> Formula:
+    """Then no process asks before p any more."""
+    return none(Process, lambda q: request(p, q))
+
+
+def first(p: Process, o: Process) -> Formula:
+    """o has to enter before p, or is p."""
+    return all_have_heard(p) & asking(o) & ((o == p) | older(o, p))
+
+
+SHRINKING = Waits(
+    Process,
+    waiting,
+    levels=[
+        [((Process,), lambda p, q: request(p, q))],
+        [
+            ((Process,), first),
+            ((Process, Process), lambda p, o, q: first(p, o) & request(o, q)),
+            ((Process, Process), lambda p, o, q: first(p, o) & (request(o, q) | deferred(q, o))),
+            ((Process, Process), lambda p, o, q: first(p, o) & awaiting(o, q)),
+        ],
+    ],
+    helps=[
+        Help("receive_request", (Process,), request, lambda p, q: (q, p)),
+        Help(
+            "receive_request",
+            (Process, Process),
+            lambda p, o, q: first(p, o) & request(o, q),
+            lambda p, o, q: (q, o),
+        ),
+        Help(
+            "receive_reply",
+            (Process, Process),
+            lambda p, o, q: first(p, o) & reply(q, o),
+            lambda p, o, q: (o, q),
+        ),
+        Help("release", (Process,), lambda p, o: first(p, o) & inside(o), lambda p, o: (o,)),
+    ],
+    given=least(Process, asking, older),
+)
+page.every_wait_ends(SHRINKING)
 
 forgetful = page.flaw("forgets-the-time-of-a-request")
 
