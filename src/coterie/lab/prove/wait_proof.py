@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.lab.prove.proof import EFFORT, Result, decide
@@ -36,11 +37,19 @@ class RankSet(NamedTuple):
 
 
 class WaitQuestion(NamedTuple):
-    """A claim about a step, or about all states, and what is wrong if it does not hold."""
+    """A claim about a step, or about all states, and what to say for the opposite of it."""
 
     place: str
     claim: str
-    wrong: list[Any]
+    wrong: Callable[[], list[Any]]
+
+
+class WaitStep(NamedTuple):
+    """A step as the solver reads it: with constants for its parameters, and the state after it."""
+
+    action: Action
+    args: Scope
+    after: Meaning
 
 
 class WaitObligation(NamedTuple):
@@ -59,7 +68,7 @@ def prove_waits(
     found = []
     for place, claim, wrong in WaitReader(page, waits, Theory(page)).questions():
         began = time.perf_counter()
-        result = decide(wrong, effort)
+        result = decide(wrong(), effort)
         found.append(WaitObligation(place, claim, result, time.perf_counter() - began))
     return found
 
@@ -87,64 +96,88 @@ class WaitReader:
 
     def questions(self) -> Iterator[WaitQuestion]:
         """List all that has to be shown, in any state that fulfils the clauses."""
-        theory, before = self.theory, self.theory.before
-        holds = theory.laws + theory.holds(self.page.axioms) + theory.holds(self.page.clauses)
-        waits = theory.read(formula(self.waits.waiting(self._me)), self._scope, before)
-        for question in itertools.chain(self._of_steps(), self._of_states()):
-            yield question._replace(wrong=[*holds, waits, *question.wrong])
-
-    def _of_steps(self) -> Iterator[WaitQuestion]:
-        theory, before = self.theory, self.theory.before
         for action in self.page.actions:
-            args = theory.constants(action.params, "step")
-            after = theory.after(action, args)
-            still = theory.read(formula(self.waits.waiting(self._me)), self._scope, after)
-            step = [theory.read(action.guard, args, before), still]
+            step = self._step(action)
             for number, ranked in enumerate(self._sets, 1):
-                scope = {**self._scope, **theory.constants(ranked.things, "member")}
-                joins = theory.read(ranked.test, scope, after)
-                was = theory.read(ranked.test, scope, before)
-                wrong = [*step, *self._same_up_to(ranked.level, after), joins, z3.Not(was)]
-                yield WaitQuestion(action.name, GROWS.format(number), wrong)
+                grows = partial(self._grows, step, ranked)
+                yield WaitQuestion(action.name, GROWS.format(number), grows)
             for number, help_ in enumerate(self.waits.helps, 1):
-                yield from self._of_help(action, args, after, step, number, help_)
+                if help_.action == action.name:
+                    stays = partial(self._does_not_fall, step, help_)
+                    yield WaitQuestion(action.name, FALLS.format(number), stays)
+                ends = partial(self._ends, step, help_)
+                yield WaitQuestion(action.name, STAYS.format(number), ends)
+        for number, help_ in enumerate(self.waits.helps, 1):
+            impossible = partial(self._is_impossible, help_)
+            yield WaitQuestion(help_.action, POSSIBLE.format(number), impossible)
+        yield WaitQuestion(ENDS, HELPED, self._is_helpless)
 
-    def _of_help(
-        self,
-        action: Action,
-        args: Scope,
-        after: Meaning,
-        step: list[Any],
-        number: int,
-        help_: Help,
-    ) -> Iterator[WaitQuestion]:
+    @cached_property
+    def _holds(self) -> list[Any]:
+        """Say that the state fulfils all clauses, and that one waits in it."""
+        theory = self.theory
+        clauses = theory.laws + theory.holds(self.page.axioms) + theory.holds(self.page.clauses)
+        waits = formula(self.waits.waiting(self._me))
+        return [*clauses, theory.read(waits, self._scope, theory.before)]
+
+    def _step(self, action: Action) -> WaitStep:
+        args = self.theory.constants(action.params, "step")
+        return WaitStep(action, args, self.theory.after(action, args))
+
+    def _happens(self, step: WaitStep) -> list[Any]:
+        """Say that the step happens, and the wait lasts."""
+        waits = formula(self.waits.waiting(self._me))
+        return [
+            *self._holds,
+            self.theory.read(step.action.guard, step.args, self.theory.before),
+            self.theory.read(waits, self._scope, step.after),
+        ]
+
+    def _grows(self, step: WaitStep, ranked: RankSet) -> list[Any]:
+        scope = {**self._scope, **self.theory.constants(ranked.things, "member")}
+        joins = self.theory.read(ranked.test, scope, step.after)
+        was = self.theory.read(ranked.test, scope, self.theory.before)
+        unchanged = self._same_up_to(ranked.level, step.after)
+        return [*self._happens(step), *unchanged, joins, z3.Not(was)]
+
+    def _does_not_fall(self, step: WaitStep, help_: Help) -> list[Any]:
         sign, scope, given = self._sign(help_)
         stands = self.theory.read(sign, scope, self.theory.before)
-        smaller = self._is_smaller(after)
-        others: list[Any] = []
-        if help_.action == action.name:
-            taken = [args[param] == value for param, value in zip(action.params, given, strict=True)]
-            wrong = [*step, stands, *taken, z3.Not(smaller)]
-            yield WaitQuestion(action.name, FALLS.format(number), wrong)
-            others = [z3.Not(z3.And(taken))]
-        stays = z3.Or(self.theory.read(sign, scope, after), smaller)
-        wrong = [*step, stands, *others, z3.Not(stays)]
-        yield WaitQuestion(action.name, STAYS.format(number), wrong)
+        taken = self._taken(step, given)
+        return [*self._happens(step), stands, *taken, z3.Not(self._is_smaller(step.after))]
 
-    def _of_states(self) -> Iterator[WaitQuestion]:
-        before = self.theory.before
+    def _ends(self, step: WaitStep, help_: Help) -> list[Any]:
+        """Say that the sign goes, though its step was not taken and the rank did not fall."""
+        sign, scope, given = self._sign(help_)
+        stands = self.theory.read(sign, scope, self.theory.before)
+        stays = z3.Or(self.theory.read(sign, scope, step.after), self._is_smaller(step.after))
+        is_it = help_.action == step.action.name
+        other = [z3.Not(z3.And(self._taken(step, given)))] if is_it else []
+        return [*self._happens(step), stands, *other, z3.Not(stays)]
+
+    def _is_impossible(self, help_: Help) -> list[Any]:
+        sign, scope, given = self._sign(help_)
+        action = self._action(help_.action)
+        args = dict(zip(action.params, given, strict=True))
+        possible = self.theory.read(action.guard, args, self.theory.before)
+        stands = self.theory.read(sign, scope, self.theory.before)
+        return [*self._holds, stands, z3.Not(possible)]
+
+    def _is_helpless(self) -> list[Any]:
+        """Say that no sign stands."""
         signs = []
-        for number, help_ in enumerate(self.waits.helps, 1):
-            sign, scope, given = self._sign(help_)
-            action = self._action(help_.action)
-            args = dict(zip(action.params, given, strict=True))
-            possible = self.theory.read(action.guard, args, before)
-            wrong = [self.theory.read(sign, scope, before), z3.Not(possible)]
-            yield WaitQuestion(help_.action, POSSIBLE.format(number), wrong)
+        for help_ in self.waits.helps:
+            sign, scope, _ = self._sign(help_)
             things = [thing for thing in scope if thing is not self._me]
-            signs.append(self.theory.read(quantify("some", things, sign), self._scope, before))
-        given_ = self.theory.read(formula(self.waits.given), {}, before)
-        yield WaitQuestion(ENDS, HELPED, [given_, z3.Not(z3.Or(signs))])
+            whole = quantify("some", things, sign)
+            signs.append(self.theory.read(whole, self._scope, self.theory.before))
+        given = self.theory.read(formula(self.waits.given), {}, self.theory.before)
+        return [*self._holds, given, z3.Not(z3.Or(signs))]
+
+    def _taken(self, step: WaitStep, given: list[Any]) -> list[Any]:
+        """Say that the step is the one that helps."""
+        params = step.action.params
+        return [step.args[param] == value for param, value in zip(params, given, strict=True)]
 
     def _sign(self, help_: Help) -> tuple[Formula, dict[Term, Any], list[Any]]:
         """Return the sign for some things, constants for these, and the arguments of the step."""
