@@ -126,8 +126,8 @@ def test_each_clause_and_axiom_is_left_out_in_turn() -> None:
 def test_without_it_something_is_lost(loss: Loss) -> None:
     page = page_of(loss.page)
     if loss.size == WAIT:
-        question = wait_question(page.without(loss.item), loss.step, loss.clause)
-        assert decide(question.wrong()) == "fails"
+        asked = wait_question(page.without(loss.item), loss.step, loss.clause)
+        assert decide(asked.wrong()) == "fails"
         return
     question = question_of(page, loss.step, loss.clause)
     small = bounded(loss.page, int(loss.size))
@@ -177,7 +177,9 @@ def test_a_flawed_page_loses_its_proof_and_names_the_clause(name: str, flaw: str
 def test_every_unsound_variant_of_the_catalogue_has_a_flawed_page(name: str) -> None:
     entry = library.find(name)
     variants = find(entry.algorithm).variants
-    own_code = {"maekawa": {"survey", "deferred"}}.get(name, set())  # rules that this page is not about
+    own_code = {"maekawa": {"survey", "deferred"}}.get(
+        name, set()
+    )  # rules that this page is not about
     unsound = {variant.name for variant in variants if not variant.sound} - own_code
     assert unsound <= entry.page.flawed.keys()
 

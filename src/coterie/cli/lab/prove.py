@@ -36,8 +36,12 @@ def complete_page(
 
 @click.command("prove")
 @click.argument("name", shell_complete=complete_page, required=False)
-@click.option("--variant", metavar="NAME", help="A variant of the algorithm, or a flaw of its page.")
-@click.option("--without", metavar="CLAUSE", help="Leave out a clause or an axiom, to see it missed.")
+@click.option(
+    "--variant", metavar="NAME", help="A variant of the algorithm, or a flaw of its page."
+)
+@click.option(
+    "--without", metavar="CLAUSE", help="Leave out a clause or an axiom, to see it missed."
+)
 @click.option(
     "--picture",
     type=click.Path(dir_okay=False),
@@ -45,7 +49,9 @@ def complete_page(
     metavar="FILE",
     help="Draw the counterexample to induction, if there is one, as an SVG file.",
 )
-@click.option("--waits", is_flag=True, help="Prove, too, that every wait ends: maekawa takes a minute.")
+@click.option(
+    "--waits", is_flag=True, help="Prove, too, that every wait ends: maekawa takes a minute."
+)
 @click.option(
     "--effort",
     type=click.FloatRange(min=0, min_open=True),

@@ -126,7 +126,9 @@ class Bounded:
             return {
                 symbol: {
                     tuple(value(arg) for arg in args): value(of[symbol](*args))
-                    for args in itertools.product(*(self._things(s, solution) for s in symbol.sorts))
+                    for args in itertools.product(
+                        *(self._things(s, solution) for s in symbol.sorts)
+                    )
                 }
                 for symbol in self.page.symbols
             }
@@ -252,7 +254,9 @@ class RunSearch:
         ]
         unused = iter(numbers)
         places = [elements[s] if s in elements else [next(unused)] for s in symbol.sorts]
-        same = z3.And([one[symbol](*args) == other[symbol](*args) for args in itertools.product(*places)])
+        same = z3.And(
+            [one[symbol](*args) == other[symbol](*args) for args in itertools.product(*places)]
+        )
         return z3.ForAll(numbers, same) if numbers else same
 
     def _steps(self) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except UsageError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever a file of the user raises
         raise UsageError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
     return module
 
@@ -86,4 +86,6 @@ def choose_variant(entry: Entry, variant: str | None) -> Page:
     if variant in entry.page.flawed:
         return entry.page.flawed[variant]
     known = ", ".join([*sound, *entry.page.flawed])
-    raise UsageError(f"the page of {entry.page.name} has no variant {variant!r}: choose from {known}")
+    raise UsageError(
+        f"the page of {entry.page.name} has no variant {variant!r}: choose from {known}"
+    )

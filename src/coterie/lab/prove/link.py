@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -21,7 +20,7 @@ from coterie.lab.prove.plain import PlainPage
 from coterie.process import MutexUser, Phase, ProcessId, seat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from coterie.lab.explore.tables.inputs import Input
     from coterie.lab.prove.page import Page
@@ -147,7 +146,9 @@ class Held:
     def words(self) -> str:
         """The extent, in words."""
         how = f"{self.runs} random runs" if self.runs else "all" if self.complete else "cut off"
-        return f"{self.variant}, N = {self.size}: {self.states:,} states, {self.steps:,} steps, {how}"
+        return (
+            f"{self.variant}, N = {self.size}: {self.states:,} states, {self.steps:,} steps, {how}"
+        )
 
 
 class Step(NamedTuple):

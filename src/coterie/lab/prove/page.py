@@ -49,7 +49,7 @@ class Action:
     name: str
     params: list[Term]
     guards: list[Formula] = field(default_factory=list)
-    updates: dict[Symbol, list[Update]] = field(default_factory=dict)  # later ones win
+    updates: dict[Symbol[Any], list[Update]] = field(default_factory=dict)  # later ones win
 
     @property
     def guard(self) -> Formula:
@@ -244,8 +244,9 @@ class Page:
         """Return a copy that is known to be wrong, without these actions; change it further."""
         copy = Page(f"{self.name}, {name}", self.scope)
         copy.symbols = self.symbols
-        copy.axioms, copy.starts, copy.waits = self.axioms, self.starts, self.waits
-        copy.clauses, copy._theorems, copy._deadlock = self.clauses, self._theorems, self._deadlock  # noqa: SLF001
+        copy.axioms, copy.starts = [*self.axioms], [*self.starts]
+        copy.clauses, copy.waits = [*self.clauses], self.waits
+        copy._theorems, copy._deadlock = [*self._theorems], self._deadlock
         copy.actions = [action for action in self.actions if action.name not in set(without)]
         self.flawed[name] = copy
         return copy
@@ -260,9 +261,7 @@ class Page:
         for action in self.actions:
             if action.name not in calls:
                 possible = possible | quantify("some", action.params, action.guard)
-        stuck = Clause(
-            "no_deadlock", (given & some(sort, waiting)) >> possible, promised=True
-        )
+        stuck = Clause("no_deadlock", (given & some(sort, waiting)) >> possible, promised=True)
         return [*self._theorems, stuck]
 
     @property
@@ -306,7 +305,7 @@ class Page:
             look_for_slips(rule)
             params = _parameters(rule)
             body = formula(rule(*params))
-        except PageError as error:
+        except (PageError, TypeError) as error:
             raise PageError(f"{self.name}, {name}: {error}") from None
         why = inspect.getdoc(rule) or ""
         clauses.append(Clause(name, quantify("every", params, body), promised, why))
@@ -321,7 +320,7 @@ class Page:
                 rule(*action.params)
             finally:
                 _recording.pop()
-        except PageError as error:
+        except (PageError, TypeError) as error:
             raise PageError(f"{self.name}, {name}: {error}") from None
         return action
 

@@ -88,7 +88,7 @@ def _facts(found: Counterexample, *, after: bool) -> list[Fact]:
     if action is not None:
         read |= action.updates.keys() | set(action.guard.symbols())
     states = (found.after, found.before) if after else (found.before, found.before)
-    facts = []
+    facts: list[Fact] = []
     for symbol, table in states[0].items():
         if symbol in read:
             facts += _facts_of(symbol, table, states[1][symbol])
@@ -145,7 +145,9 @@ def _arrow(
     bend = 25 + 40 * number
     bx, by = (x1 + x2) / 2 - uy * bend, (y1 + y2) / 2 + ux * bend
     tip_x, tip_y = x2 - ux * RADIUS, y2 - uy * RADIUS
-    path = f"M{x1 + ux * RADIUS:.0f} {y1 + uy * RADIUS:.0f}Q{bx:.0f} {by:.0f} {tip_x:.0f} {tip_y:.0f}"
+    path = (
+        f"M{x1 + ux * RADIUS:.0f} {y1 + uy * RADIUS:.0f}Q{bx:.0f} {by:.0f} {tip_x:.0f} {tip_y:.0f}"
+    )
     sheet.add("path", d=path, fill="none", stroke=fact.colour)
     towards = math.atan2(tip_y - by, tip_x - bx)
     wings = [

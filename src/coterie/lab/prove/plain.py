@@ -212,26 +212,31 @@ def _compiled(term: Term, variables: Iterable[Term]) -> Compiled:
 
 
 def _source(term: Term, names: Mapping[Term, str]) -> str:
-    match term.op:
-        case "var":
-            return names[term]
-        case "number" | "truth":
-            return repr(term.data)
-        case "every" | "some":
-            inner = dict(names)
-            loops = []
-            for variable in term.data:
-                inner[variable] = f"v{len(inner)}"
-                loops.append(f"for {inner[variable]} in things[{type(variable).__name__!r}]")
-            test = "all" if term.op == "every" else "any"
-            return f"{test}({_source(term.args[0], inner)} {' '.join(loops)})"
+    if term.op == "var":
+        return names[term]
+    if term.op in ("number", "truth"):
+        return repr(term.data)
+    if term.op in ("every", "some"):
+        return _loop(term, names)
     below = [_source(arg, names) for arg in term.args]
-    if term.op != "app":
-        return OPERATORS[term.op].format(*below)
-    symbol = term.data
+    if term.op == "app":
+        return _reading(term.data, below)
+    return OPERATORS[term.op].format(*below)
+
+
+def _loop(term: Term, names: Mapping[Term, str]) -> str:
+    inner = dict(names)
+    loops = []
+    for variable in term.data:
+        inner[variable] = f"v{len(inner)}"
+        loops.append(f"for {inner[variable]} in things[{type(variable).__name__!r}]")
+    test = "all" if term.op == "every" else "any"
+    return f"{test}({_source(term.args[0], inner)} {' '.join(loops)})"
+
+
+def _reading(symbol: Symbol[Any], args: list[str]) -> str:
     if symbol.fixed:
-        return f"fixed[{symbol.name!r}]({', '.join(below)})"
-    key = f"({''.join(f'{each}, ' for each in below)})"
-    if symbol.to is Formula:
-        return f"({key} in state[{symbol.name!r}])"
-    return f"state[{symbol.name!r}][{key}]"
+        return f"fixed[{symbol.name!r}]({', '.join(args)})"
+    key = f"({''.join(f'{each}, ' for each in args)})"
+    table = f"state[{symbol.name!r}]"
+    return f"({key} in {table})" if symbol.to is Formula else f"{table}[{key}]"

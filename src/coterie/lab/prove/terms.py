@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
 
 from coterie.errors import UsageError
 
@@ -86,7 +86,7 @@ class Term:
         """Write it as in a page."""
         return show(self)
 
-    def symbols(self) -> Iterator[Symbol]:
+    def symbols(self) -> Iterator[Symbol[Any]]:
         """Name the relations and functions that it reads."""
         if self.op == "app":
             yield self.data
@@ -116,6 +116,13 @@ class Formula(Term):
 
 class Thing(Term):
     """A sort of things that are the same or not, and no more is known of them."""
+
+    def _refuse(self, _: object) -> NoReturn:
+        """Refuse to compare what has no order."""
+        sort = type(self).__name__
+        raise PageError(f"{self} is a {sort}, which has no order: derive {sort} from Ordered")
+
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
 class Ordered(Term):

@@ -6,14 +6,14 @@ With a few, quantifiers are written out, so that the solver always decides and c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+import operator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coterie.lab.prove.solver import z3
 from coterie.lab.prove.terms import Formula, Int, Ordered, Real
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from coterie.lab.prove.page import Action, Clause, Page, Symbol, Update
     from coterie.lab.prove.terms import Sort, Term
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     Scope: TypeAlias = Mapping[Term, Any]  # the solver's constants for the variables of a page
     Meaning: TypeAlias = Mapping[Symbol[Any], Callable[..., Any]]  # of all symbols, in one state
 
+OPERATIONS = {
+    "and": z3.And,
+    "or": z3.Or,
+    "not": z3.Not,
+    "implies": z3.Implies,
+    "if": z3.If,
+    "plus": operator.add,
+    "minus": operator.sub,
+}
 _worlds = itertools.count()  # z3 takes the name of a sort of so many things once
 
 
@@ -135,42 +144,25 @@ class Theory:
 
     def read(self, term: Term, scope: Scope, meaning: Meaning) -> Any:
         """Return a term as the solver's own."""
-        match term.op:
-            case "var":
-                return scope[term]
-            case "number":
-                return z3.IntVal(term.data) if type(term) is Int else z3.RealVal(str(term.data))
-            case "truth":
-                return z3.BoolVal(term.data)
-            case "every" | "some":
-                return self._quantified(term, scope, meaning)
+        if term.op == "var":
+            return scope[term]
+        if term.op in ("every", "some"):
+            return self._quantified(term, scope, meaning)
         below = [self.read(arg, scope, meaning) for arg in term.args]
-        match term.op:
-            case "app":
-                return meaning[term.data](*below)
-            case "less" | "at most":
-                return self._compare(type(term.args[0]), below, strictly=term.op == "less")
-        return self._combine(term.op, below)
+        if term.op == "app":
+            return meaning[term.data](*below)
+        return self._combine(term, below)
 
-    def _combine(self, op: str, below: list[Any]) -> Any:
-        match op:
-            case "and":
-                return z3.And(below)
-            case "or":
-                return z3.Or(below)
-            case "not":
-                return z3.Not(*below)
-            case "implies":
-                return z3.Implies(*below)
-            case "equal":
-                return self.same(*below)
-            case "if":
-                return z3.If(*below)
-            case "plus":
-                return below[0] + below[1]
-            case "minus":
-                return below[0] - below[1]
-        raise AssertionError(op)
+    def _combine(self, term: Term, below: list[Any]) -> Any:
+        if term.op == "equal":
+            return self.same(*below)
+        if term.op in ("less", "at most"):
+            return self._compare(type(term.args[0]), below, strictly=term.op == "less")
+        if term.op == "truth":
+            return z3.BoolVal(term.data)
+        if term.op == "number":
+            return z3.IntVal(term.data) if type(term) is Int else z3.RealVal(str(term.data))
+        return OPERATIONS[term.op](*below)
 
     def _compare(self, sort: Sort, below: list[Any], *, strictly: bool) -> Any:
         one, other = below
@@ -184,9 +176,7 @@ class Theory:
         few = [v for v in term.data if type(v) in self.elements]
         many = [v for v in term.data if type(v) not in self.elements]
         # A name of its own for each: what a step puts in here may have bound one of the same name.
-        bound = {
-            v: z3.Const(f"{v.data}{next(self._names)}", self._sorts[type(v)]) for v in many
-        }
+        bound = {v: z3.Const(f"{v.data}{next(self._names)}", self._sorts[type(v)]) for v in many}
         cases = []
         for things in itertools.product(*(self.elements[type(v)] for v in few)):
             inner = {**scope, **bound, **dict(zip(few, things, strict=True))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from coterie.catalogue import load
@@ -72,10 +72,9 @@ class Verdict:
             case "proved" | "not followed":
                 return [*self._proved(), *self._followed()]
             case "vacuous":
-                return [
-                    f"{self.title}: vacuous. By its clauses this never happens:"
-                    f" {', '.join(_words(name) for name in self.impossible)}; so the proof shows nothing."
-                ]
+                never = ", ".join(_words(name) for name in self.impossible)
+                what = f"By its clauses this never happens: {never}; so the proof shows nothing."
+                return [f"{self.title}: vacuous. {what}"]
             case "not proved" | "unknown":
                 if self.proof.proved:
                     return [*self._proved(), *self._lost_waits()]
@@ -99,44 +98,23 @@ class Verdict:
             "seconds": round(self.proof.seconds, 3),
             "impossible": list(self.impossible),
             "lost": [
-                {"step": each.question.place, "clause": each.question.clause.words, "result": each.result}
+                {
+                    "step": each.question.place,
+                    "clause": each.question.clause.words,
+                    "result": each.result,
+                }
                 for each in self.proof.failed
             ],
-            "counterexample": found
-            and {
-                "step": found.step,
-                "breaks": found.question.clause.words,
-                "for": dict(found.witness),
-                "before": found.facts(),
-                "changes": found.changes(),
-            },
-            "run": self.run
-            and {
-                "steps": list(self.run.steps),
-                "breaks": self.run.broken and self.run.broken.words,
-                "depth": self.run.depth,
-                "complete": self.run.complete,
-            },
-            "code": self.held
-            and [
-                {
-                    "variant": each.variant,
-                    "processes": each.size,
-                    "states": each.states,
-                    "steps": each.steps,
-                    "random_runs": each.runs,
-                    "complete": each.complete,
-                    "trouble": each.trouble,
-                }
-                for each in self.held
-            ],
+            "counterexample": None if found is None else _facts_of(found),
+            "run": None if self.run is None else _facts_of_run(self.run),
+            "code": None if self.held is None else [asdict(each) for each in self.held],
         }
 
     def _proved(self) -> list[str]:
         page = self.page
+        counts = f"{len(page.clauses)} clauses, kept by {len(page.actions)} actions"
         lines = [
-            f"{self.title}, {page.scope}: proved. {len(page.clauses)} clauses, kept by"
-            f" {len(page.actions)} actions.",
+            f"{self.title}, {page.scope}: proved. {counts}.",
             f"  {', '.join(clause.words for clause in page.promises)}",
         ]
         if page.assumptions:
@@ -159,10 +137,11 @@ class Verdict:
     def _followed(self) -> list[str]:
         if self.held is None:
             return ["  this proves the specification only: no code is held against it"]
-        lines = []
-        for each in self.held:
-            if each.trouble:
-                lines.append(f"  the code does not follow it, {each.words}: {each.trouble}")
+        lines = [
+            f"  the code does not follow it, {each.words}: {each.trouble}"
+            for each in self.held
+            if each.trouble
+        ]
         followed = [f"    {each.words}" for each in self.held]
         return lines or ["  the code follows it:", *followed]
 
@@ -198,22 +177,18 @@ class Verdict:
         if run.broken is not None:
             steps = [f"    {step}" for step in run.steps]
             count = len(run.steps)
-            return [f"  it is real: {count} steps from the start break “{run.broken.words}”:", *steps]
-        bound = "with two things of each sort"
-        if run.complete:
             return [
-                f"  no run of up to {run.depth} steps {bound} breaks a promise: the algorithm is wrong"
-                " later on, or a clause is missing"
+                f"  it is real: {count} steps from the start break “{run.broken.words}”:",
+                *steps,
             ]
-        return [
-            f"  not known whether a run leads there: none of up to {max(run.depth, 0)} steps {bound}"
-            " breaks a promise, and then the effort was spent"
-        ]
+        none = f"none of up to {max(run.depth, 0)} steps with two things of each sort"
+        if run.complete:
+            why = "the algorithm is wrong later on, or a clause is missing"
+            return [f"  no run from the start is known to break a promise, {none}: {why}"]
+        return [f"  not known whether a run leads there: {none}, and then the effort was spent"]
 
 
-def judge(
-    entry: Entry, page: Page, *, effort: float = EFFORT, with_waits: bool = False
-) -> Verdict:
+def judge(entry: Entry, page: Page, *, effort: float = EFFORT, with_waits: bool = False) -> Verdict:
     """Prove a page; hold the code against it, or look for what is wrong."""
     proof = prove(page, effort=effort)
     dead = impossible(page)
@@ -242,6 +217,25 @@ def hold_all(entry: Entry) -> list[Held]:
             processes = algorithm.build(setup)
             found.append(hold(entry.page, link, processes, trial, variant=setup.variant))
     return found
+
+
+def _facts_of(found: Counterexample) -> dict[str, Any]:
+    return {
+        "step": found.step,
+        "breaks": found.question.clause.words,
+        "for": dict(found.witness),
+        "before": found.facts(),
+        "changes": found.changes(),
+    }
+
+
+def _facts_of_run(run: Run) -> dict[str, Any]:
+    return {
+        "steps": list(run.steps),
+        "breaks": run.broken and run.broken.words,
+        "depth": run.depth,
+        "complete": run.complete,
+    }
 
 
 def _words(name: str) -> str:

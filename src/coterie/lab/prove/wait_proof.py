@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,11 +13,11 @@ from coterie.lab.prove.terms import Formula, PageError, Term, formula, quantify
 from coterie.lab.prove.theory import Theory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from coterie.lab.prove.page import Action, Page
-    from coterie.lab.prove.waits import Help, Waits
     from coterie.lab.prove.theory import Meaning, Scope
+    from coterie.lab.prove.waits import Help, Waits
 
 GROWS = "set {} does not grow"
 FALLS = "help {} makes the rank smaller"
@@ -61,9 +60,7 @@ class WaitObligation(NamedTuple):
     seconds: float
 
 
-def prove_waits(
-    page: Page, waits: Waits, *, effort: float = EFFORT
-) -> list[WaitObligation]:
+def prove_waits(page: Page, waits: Waits, *, effort: float = EFFORT) -> list[WaitObligation]:
     """Put every claim to the solver."""
     found = []
     for place, claim, wrong in WaitReader(page, waits, Theory(page)).questions():

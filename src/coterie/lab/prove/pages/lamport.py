@@ -13,7 +13,7 @@ from coterie.lab.prove.link import Link, Snapshot, Trial, once
 from coterie.process import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from coterie.lab.prove.page import Symbol
     from coterie.lab.prove.plain import State
@@ -105,7 +105,7 @@ def acquire(p: Process, t: Time) -> None:
 
 @page.action
 def receive_request(q: Process, p: Process) -> None:
-    """q queues the request and answers with its clock."""
+    """Queue the request, and answer with the clock."""
     when(request(p, q, 0), p != q)
     t = sent(p, q, 0)
     take_first(p, q)

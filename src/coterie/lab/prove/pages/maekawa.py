@@ -240,7 +240,10 @@ def an_owner_is_asked_once(s: Stamp, a: Arbiter) -> Formula:
 
 
 page.no_deadlock(
-    Stamp, current, calls=["advance", "acquire"], given=least(Stamp, current, older),
+    Stamp,
+    current,
+    calls=["advance", "acquire"],
+    given=least(Stamp, current, older),
     assumption="one request is the oldest",
 )
 
@@ -300,7 +303,7 @@ SHRINKING = Waits(
         [
             (PAIR, lambda s, o, a: oldest(s, o) & queue(a, o)),
             (PAIR, lambda s, o, a: oldest(s, o) & (queue(a, o) | lock(a, o))),
-            (PAIR, blocked(lambda t, a: t == t)),
+            (PAIR, blocked(lambda t, a: owner(a, t))),
             (PAIR, blocked(held)),
             (PAIR, blocked(lambda t, a: lock(a, t))),
             (PAIR, blocked(lambda t, a: held(t, a) & ~inside(t))),
@@ -467,7 +470,8 @@ def _place(action: str, args: tuple[Any, ...], _: Sequence[Any]) -> int:
             return int(args[1].process)
         case "receive_request" | "receive_relinquish" | "receive_release":
             return int(args[1])
-    return int(args[0])
+        case _:
+            return int(args[0])
 
 
 LINK = Link(

@@ -123,9 +123,13 @@ def an_awaited_reply_is_under_way(p: Process, q: Process) -> Formula:
 
 
 page.no_deadlock(
-    Process, asking, calls=["acquire"], given=least(Process, asking, older),
+    Process,
+    asking,
+    calls=["acquire"],
+    given=least(Process, asking, older),
     assumption="one request is the oldest",
 )
+
 
 def waiting(p: Process) -> Formula:
     return asking(p) & ~inside(p)
@@ -137,7 +141,7 @@ def all_have_heard(p: Process) -> Formula:
 
 
 def first(p: Process, o: Process) -> Formula:
-    """o has to enter before p, or is p."""
+    """Before p enters, o has to; or it is p."""
     return all_have_heard(p) & asking(o) & ((o == p) | older(o, p))
 
 
@@ -145,7 +149,7 @@ SHRINKING = Waits(
     Process,
     waiting,
     levels=[
-        [((Process,), lambda p, q: request(p, q))],
+        [((Process,), request)],
         [
             ((Process,), first),
             ((Process, Process), lambda p, o, q: first(p, o) & request(o, q)),
