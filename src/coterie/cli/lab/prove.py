@@ -8,7 +8,7 @@ import click
 
 from coterie.cli.common import one_thread  # noqa: F401 - before numpy, which the explorer imports
 from coterie.cli.common.imports import lasting_imports
-from coterie.cli.common.output import output_option, print_json, write_file
+from coterie.cli.common.output import output_option, print_json, print_table, write_file
 from coterie.cli.lab.options import to_path
 from coterie.errors import UsageError
 
@@ -61,6 +61,9 @@ def complete_page(
     help="Steps of the solver for one try at one obligation: so a slow machine proves as much.",
 )
 @click.option("--list", "listed", is_flag=True, help="List what has a page.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Prove every page: a table with a line for each."
+)
 @output_option
 def command(
     *,
@@ -71,6 +74,7 @@ def command(
     waits: bool,
     effort: float,
     listed: bool,
+    everything: bool,
     output: str,
 ) -> int:
     """Prove NAME for every number of processes, and hold the code against what was proved.
@@ -85,8 +89,11 @@ def command(
     if listed:
         click.echo("\n".join(library.names()))
         return 0
-    if name is None:
-        raise UsageError("name a page to prove, or use --list")
+    if everything == (name is not None):
+        raise UsageError("name one page to prove, or use --all or --list")
+    if everything:
+        return _prove_all(library.names(), effort=effort, waits=waits, output=output)
+    assert name is not None
     entry = library.find(name)
     page = library.choose_variant(entry, variant)
     if without is not None:
@@ -102,6 +109,25 @@ def command(
     if picture is not None:
         _draw(verdict.counterexample, picture)
     return STATUS[verdict.answer]
+
+
+def _prove_all(names: list[str], *, effort: float, waits: bool, output: str) -> int:
+    with lasting_imports():
+        from coterie.lab.prove import library, verdict  # noqa: PLC0415 - needs an extra
+    verdicts = []
+    for name in names:
+        if name in library.SAME_CODE:
+            continue
+        entry = library.find(name)
+        with_waits = waits and entry.page.waits is not None
+        found = verdict.judge(entry, entry.page, effort=effort, with_waits=with_waits)
+        click.echo(f"{name}: {found.answer}, {found.proof.seconds:.1f} s", err=True)
+        verdicts.append(found)
+    if output == "json":
+        print_json([found.facts() for found in verdicts])
+    else:
+        print_table(verdict.HEADER, [found.row() for found in verdicts])
+    return max(STATUS[found.answer] for found in verdicts)
 
 
 def _draw(found: Counterexample | None, path: Path) -> None:

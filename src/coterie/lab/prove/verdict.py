@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
     from coterie.lab.prove.bounded import Counterexample, Run
     from coterie.lab.prove.library import Entry
-    from coterie.lab.prove.link import Held
+    from coterie.lab.prove.link import Held, Trial
     from coterie.lab.prove.page import Page
     from coterie.lab.prove.proof import Proof
     from coterie.lab.prove.wait_proof import WaitObligation
 
 Answer = Literal["proved", "not proved", "not followed", "vacuous", "unknown"]
 DEPTH = 10  # of the search for a run
+HEADER = ("page", "verdict", "axioms", "clauses", "obligations", "of waits", "shown", "code held")
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,23 @@ class Verdict:
                 if self.proof.proved:
                     return [*self._proved(), *self._lost_waits()]
                 return [*self._lost(), *self._real()]
+
+    def row(self) -> list[str | int]:
+        """Say it in one line of a table, as `HEADER` names its columns."""
+        code = "specification only"
+        if self.held is not None:
+            states, steps = sum(h.states for h in self.held), sum(h.steps for h in self.held)
+            code = f"{states:,} states, {steps:,} steps"
+        return [
+            self.name,
+            self.answer,
+            len(self.page.axioms),
+            len(self.page.clauses),
+            len(self.proof.obligations),
+            "-" if self.waits is None else len(self.waits),
+            ", ".join(clause.words for clause in self.page.promises),
+            code,
+        ]
 
     def facts(self) -> dict[str, Any]:
         """Say it to programs."""
@@ -205,13 +223,13 @@ def judge(entry: Entry, page: Page, *, effort: float = EFFORT, with_waits: bool 
     return Verdict(entry.name, page, proof, dead, None, None, held, waits)
 
 
-def hold_all(entry: Entry) -> list[Held]:
-    """Hold the code of all linked variants against their page, in each trial."""
+def hold_all(entry: Entry, trials: Sequence[Trial] | None = None) -> list[Held]:
+    """Hold the code of all linked variants against their page, by default in the trials of the link."""
     link = entry.link
     assert link is not None
     algorithm = load(entry.algorithm)
     found = []
-    for trial in link.trials:
+    for trial in link.trials if trials is None else trials:
         for variant in link.variants:
             setup = algorithm.setup(trial.size, variant)
             processes = algorithm.build(setup)
