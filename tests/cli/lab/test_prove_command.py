@@ -14,7 +14,7 @@ from coterie.cli import run
 if TYPE_CHECKING:
     from pathlib import Path
 
-PAGE = '''
+PAGE = """
 from coterie.lab.prove import Page, Thing, when
 
 PAGE = page = Page("lamp")
@@ -40,7 +40,7 @@ def switch(x: Lamp):
 
 @page.safety
 def {promise}
-'''
+"""
 AT_MOST_ONE = "at_most_one(x: Lamp, y: Lamp):\n    return (on(x) & on(y)) >> (x == y)\n"
 NEVER = "never(x: Lamp):\n    return ~on(x)\n\n\npage.actions.clear()\n"
 SLIP = "slip(x: Lamp):\n    return on(x) and on(x)\n"

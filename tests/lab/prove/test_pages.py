@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from coterie.lab.prove.wait_proof import WaitQuestion
 
 LEFT_OUT = Path(__file__).parent / "left_out.txt"
+DOCS = Path(__file__).parents[3] / "docs"
 WAIT = "a wait"  # in place of the size: the clause is there for the end of waits alone
 OWN = [name for name in library.names() if name not in library.SAME_CODE]
 LINKED = [name for name in library.names() if library.find(name).link is not None]
@@ -218,3 +219,13 @@ def test_the_waits_of_maekawa_do_not_grow_and_have_help() -> None:
     assert len(asked) == 313
     short = [q for q in asked if q.claim.endswith(("does not grow", "is possible", "is there"))]
     assert {decide(question.wrong()) for question in short[::3]} == {"proved"}
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_the_page_of_the_algorithm_says_what_is_proved(name: str) -> None:
+    text = (DOCS / "algorithms" / f"{name}.md").read_text(encoding="utf-8")
+    said = next(line for line in text.splitlines() if line.startswith("[Proved](../prove.md)"))
+    promises = [clause.words for clause in page_of(name).promises]
+    if page_of(name).waits is not None:
+        promises.append("every wait ends")
+    assert [words for words in promises if words not in said] == []
