@@ -74,8 +74,7 @@ def check(
         duplicates: at most so many times a message is delivered again.
         suspicions: at most so many times a live process is reported as down.
         restarts: 1 if a crashed process may begin again, without memory, once; else 0.
-        properties: what to judge by; by default `MUTEX` for mutexes, `ELECTION` for elections. Of other
-            processes nothing is shown without any: an empty sequence asks for errors of handlers alone.
+        properties: what to judge by; by default what mutexes or elections promise, else nothing is shown.
         max_states: give up after about so many states.
         max_seconds: give up after about so many seconds.
         exact: compare whole states instead of their 64-bit hashes.
