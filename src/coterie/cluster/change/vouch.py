@@ -12,7 +12,6 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cluster.change.survey import FAULTS
-from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import (
     AbstentionEnded,
@@ -21,6 +20,7 @@ from coterie.cluster.wire.voter_frames import (
     NodeStatus,
 )
 from coterie.errors import NoQuorum, Unavailable, UsageError
+from coterie.locks.legible import legible
 
 if TYPE_CHECKING:
     from coterie.cluster.change.survey import KnownConfiguration, VoterState
