@@ -59,9 +59,7 @@ def run_force(
 
 
 async def _look(url: str | None) -> KnownConfiguration:
-    standing = await look(visit_of(url))
-    await check_orders(standing)
-    return standing
+    return await check_orders(await look(visit_of(url)))
 
 
 def _ask(standing: KnownConfiguration) -> None:

@@ -31,6 +31,11 @@ class Security(msgspec.Struct, frozen=True):
         """Return the secret as it is used; empty without one."""
         return _checked(self.secret, "the secret")
 
+    @property
+    def has_operators(self) -> bool:
+        """Whether operators have a secret of their own; else every program may do all that they may."""
+        return bool(self.operator_secret or self.operator_trouble)
+
     def operator_bytes(self) -> bytes:
         """Return what operators have to know; that is the secret if there is no other.
 
