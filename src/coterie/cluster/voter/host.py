@@ -96,9 +96,7 @@ class VoterHost:
         """
         self.node = node
         self._prover = prover or Prover(membership.cluster, Security())
-        self._founded = self._shown = (
-            membership  # shown: the newest known, with a part in it or not
-        )
+        self._founded = self._shown = membership  # shown: the newest that it knows
         self._considered: Configuration | None = None  # that of the voter, as `_shown` knows it
         self.started = system.now()
         self._outlasts = -math.inf  # until when nodes abstain that were asked during recovery
