@@ -182,7 +182,7 @@ function Locks() {
     <label class="filter">filter <input type="search" value=${search.value} onInput=${(event) => { search.value = event.currentTarget.value; }} /></label>
     ${locks.value.length === 0 ? html`<${Nothing} />` : html`<table>
       <caption>Locks (${shown.value.length} of ${locks.value.length}), the oldest waiter first</caption>
-      <thead><tr><th scope="col">lock</th><th scope="col">holder</th><th scope="col" class="number">token</th><th scope="col">held</th>
+      <thead><tr><th scope="col">lock</th><th scope="col">holder</th><th scope="col" class="number">token</th><th scope="col">held</th><th scope="col">waited</th>
         <th scope="col">lease</th><th scope="col" class="number">waiting</th><th scope="col">oldest wait</th></tr></thead>
       <tbody>${shown.value.map((lock) => html`<${LockRow} key=${lock.name} lock=${lock} />`)}</tbody>
     </table>`}
@@ -206,11 +206,12 @@ function LockRow({ lock }) {
         ${holders.length > 1 && html`<span class="quiet"> and ${holders.length - 1} more</span>`}</td>
       <td class="number mono">${first?.token ?? ""}</td>
       <td class="age">${first?.since ? age(now.value - first.since) : ""}</td>
+      <td class="age">${first?.waited == null ? "" : age(first.waited)}</td>
       <td class="age">${first && html`<${Lease} owner=${first.owner} />`}</td>
       <td class="number">${lock.waiters.length || ""}</td>
       <td class="age">${lock.waiters.length ? age(now.value - oldest(lock)) : ""}</td>
     </tr>
-    ${open && html`<tr class="chosen"><td colspan="7"><${Queue} lock=${lock} holders=${holders} /></td></tr>`}`;
+    ${open && html`<tr class="chosen"><td colspan="8"><${Queue} lock=${lock} holders=${holders} /></td></tr>`}`;
 }
 
 function Holder({ holder }) {
