@@ -15,11 +15,11 @@ import msgspec
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change.survey import FAULTS
 from coterie.cluster.wire.address import parse_address
-from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import Reach, Reached
 from coterie.errors import ConfigError, Unavailable
+from coterie.locks.legible import legible
 from coterie.locks.names import check_plain_name
 
 if TYPE_CHECKING:

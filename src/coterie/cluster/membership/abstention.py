@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from coterie.cluster.wire.complaints import legible
+from coterie.locks.legible import legible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

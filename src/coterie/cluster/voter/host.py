@@ -46,6 +46,7 @@ from coterie.cluster.wire.voter_frames import (
     NodeStatus,
     Reach,
     TokenBound,
+    check_locks,
     decode_to_voter,
 )
 from coterie.errors import ConfigError, ProtocolError
@@ -342,6 +343,8 @@ class VoterHost:
                         f"a frame in the name of another participant, {frame.session.participant!r}"
                     )
                 voter = self._hosted.voter
+                if isinstance(frame, Data):
+                    check_locks(frame, voter.ballots)
                 reading = self._time.read(voter.clock)
                 voter.advance(reading)
                 self.host.step(voter.receive, number, frame)

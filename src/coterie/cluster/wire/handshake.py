@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie import system
-from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
 from coterie.cluster.wire.frames import (
     OLDEST_PROTOCOL,
@@ -39,6 +38,7 @@ from coterie.cluster.wire.frames import (
     decode_welcome,
 )
 from coterie.errors import ProtocolError
+from coterie.locks.legible import legible
 
 if TYPE_CHECKING:
     from collections.abc import Callable

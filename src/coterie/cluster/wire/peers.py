@@ -18,7 +18,6 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX
 from coterie.cluster.wire.frames import (
     ClassicMessage,
@@ -31,6 +30,7 @@ from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.link import DIAL_SECONDS_MAX, Link
 from coterie.cluster.wire.listener import Listener
 from coterie.errors import ProtocolError
+from coterie.locks.legible import legible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
