@@ -271,6 +271,7 @@ def read_security(
         key,
         operator_secret,
         operator_trouble,
+        tuple(filter(None, ("" if secret else secret_file, operator_secret_file))),
     )
     security.secret_bytes()
     if not operator_trouble:

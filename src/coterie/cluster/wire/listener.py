@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from coterie.cluster.wire.frames import Hello
     from coterie.cluster.wire.handshake import Credentials
     from coterie.cluster.wire.local_node import LocalNode
+    from coterie.cluster.wire.security import Security
 
 UNPROVEN_MAX = 256  # connections that are in the handshake
 UNPROVEN_SHARE = 8  # they take one in so many descriptors at most
@@ -133,6 +134,8 @@ class Listener:
                 extra={"event": "node-unprotected"},
             )
 
+        warn_of_exposed_files(self._security)
+
     def _begin(self) -> asyncio.Protocol:
         """Make what takes a connection that is being accepted."""
         if self._tls is None:
@@ -234,6 +237,16 @@ class Listener:
         for connection in connections:
             await connection.wait_closed()
         self._complaints.close()
+
+
+def warn_of_exposed_files(security: Security) -> None:
+    """Log which files with secrets other users of this machine can read."""
+    for path in security.exposed_files():
+        logger.warning(
+            "every user of this machine can read %(path)s, and so take part in the cluster: chmod 600 it",
+            {"path": path},
+            extra={"event": "secret-exposed"},
+        )
 
 
 def _level(hello: Hello) -> int:

@@ -30,6 +30,10 @@ class ServerUrl(NamedTuple):
     detects: bool
     parameters: dict[str, str]  # of the engine
 
+    def __repr__(self) -> str:
+        """Write where it is, and neither the password nor parameters that may be secret."""
+        return f"<{self.scheme}://{self.shown}/{self.path}>"
+
     @property
     def secret(self) -> str:
         """The password, of the URL or of the environment; empty where neither says."""
