@@ -203,6 +203,13 @@ def test_a_cluster_starts_with_the_certificates_of_the_recipe(
                 assert [len(node.voting.programs.sinks) for node in nodes] == [1, 1, 1]
             with pytest.raises(coterie.Unavailable):
                 await coterie.connect(url).open()
+            # What a program has been given lets it call, and not listen in the place of a node.
+            await nodes.pop().stop()
+            nodes.append(Node(convert({**made, "tls": tls("program")}), "c", new_cluster=True))
+            await nodes[-1].start()
+            at_c = f"coterie://{configs['c'].membership.members[-1].address}?{query}"
+            with pytest.raises(coterie.Unavailable, match="purpose"):
+                await coterie.connect(at_c).open()
         finally:
             for node in nodes:
                 await node.stop()

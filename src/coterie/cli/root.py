@@ -21,6 +21,7 @@ COMMANDS = {
     "lock": ("lock.command", "Hold a lock while a command runs."),
     "elect": ("elect", "Run a command on the leader only."),
     "serve": ("serve", "Run a voting node."),
+    "secret": ("secret", "Print a random secret for a cluster."),
     "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
     "cluster": ("cluster", "Change the voters of a running cluster."),
     "break": ("break_hold", "End the hold of a lock on a cluster."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 import msgspec
 
 from coterie.errors import ConfigError
@@ -18,6 +20,23 @@ class Address(msgspec.Struct, frozen=True, array_like=True):
     def __str__(self) -> str:
         """Return the address as people write it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether no other machine reaches it; the name of a host may mean any of its addresses."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def parse_metrics_address(text: str) -> Address:
+    """Return where metrics are shown; a port alone is one of this machine, for the page has no password."""
+    if text.isascii() and text.isdecimal():
+        text = f"127.0.0.1:{text}"
+    return parse_address(text, None)
 
 
 def parse_address(text: str, port: int | None = PORT) -> Address:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 UNPROVEN_MAX = 256  # connections that are in the handshake
 UNPROVEN_SHARE = 8  # they take one in so many descriptors at most
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -127,7 +126,7 @@ class Listener:
             {"node": self._name, "address": self._listen},
             extra={"event": "node-listens"},
         )
-        if self._security.is_open and self._listen.host not in LOOPBACK:
+        if self._security.is_open and not self._listen.is_loopback:
             logger.warning(
                 "node %(node)s has neither a secret nor TLS: any program that reaches it may lock",
                 {"node": self._name},
