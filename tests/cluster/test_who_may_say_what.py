@@ -212,7 +212,7 @@ def test_no_other_role_is_let_in_and_none_without_its_secret() -> None:
             known = membership.credentials(config.security.secret_bytes())
             for role in ("peer", "operator"):
                 connection = await dial(membership.members[0].address, None)
-                caller = Caller(known, role, new_identity("a"), "a")  # type: ignore[arg-type]
+                caller = Caller(known, role, new_identity("a"), "a")
                 with contextlib.suppress(ProtocolError):
                     await caller.greet(connection)
                     assert role == "peer", "an operator has to prove the operator secret"
