@@ -9,7 +9,9 @@ sender; a seed that ends otherwise is printed with its traceback.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import itertools
 import logging
 import sys
 import tempfile
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.bid import State
-from coterie.algorithms.mutex.quorum.leased.frames import SessionName
+from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration, SessionName, Stale
 from coterie.cluster.client.participant import ParticipantHost, Upcalls
 from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.proof import Prover
@@ -36,13 +38,16 @@ from coterie.cluster.wire.voter_frames import (
     decode_to_voter,
 )
 from coterie.locks.leases.frames import OwnerReport
-from tests.cluster.absurd import Drawer
+from tests.cluster.absurd import Drawer, absurd
 from tests.cluster.local_cluster import document
+from tests.cluster.test_who_may_say_what import frames_to_a_program, frames_to_a_voter, next_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 ROLES = ("participant", "admin", "operator")
+LENGTH_MAX = 100_000  # of a frame, in bytes
+ABSURD_MAX = 400  # of each kind
 PER_KIND = 3  # frames of each kind, from each role, in each seed
 type_of = functools.cache(msgspec.inspect.type_info)  # takes a millisecond
 SECRETS = Security("s" * 16, operator_secret="o" * 16)
@@ -77,12 +82,37 @@ class Links:
         return Sink()
 
 
-def handed_over(drawer: Drawer, kind: type, decode: Callable[[bytes], Any]) -> Any:
-    """Draw a frame, and return what the receiver decodes; None if the decoder refuses it."""
-    try:
-        return decode(msgspec.msgpack.encode(drawer.draw(type_of(kind))))
-    except (*FAULTS, OverflowError):
-        return None
+def encoded(values: Iterable[Any]) -> list[bytes]:
+    """Encode what can be sent, and is not so long that little else would be."""
+    found = []
+    for value in values:
+        with contextlib.suppress(UnicodeEncodeError, OverflowError):
+            found.append(msgspec.msgpack.encode(value))
+    return [each for each in found if len(each) < LENGTH_MAX]
+
+
+class Frames:
+    """Draws frames: of random values, or sensible ones of which one value is absurd."""
+
+    def __init__(
+        self, seed: int, sensible: dict[type, Any], decode: Callable[[bytes], Any]
+    ) -> None:
+        self._drawer = Drawer(seed)
+        self.dice = self._drawer.dice
+        self._sensible = {
+            kind: encoded((frame, *itertools.islice(absurd(frame), ABSURD_MAX)))
+            for kind, frame in sensible.items()
+        }
+        self._decode = decode
+
+    def draw(self, kind: type) -> Any:
+        """Return a frame as its receiver decodes it; None if that is refused."""
+        try:
+            if self.dice.random() < 0.3:
+                return self._decode(msgspec.msgpack.encode(self._drawer.draw(type_of(kind))))
+            return self._decode(self.dice.choice(self._sensible[kind]))
+        except (*FAULTS, OverflowError):
+            return None
 
 
 def addressed(frame: Any, identity: str, nonce: str | None) -> Any:
@@ -96,9 +126,10 @@ def addressed(frame: Any, identity: str, nonce: str | None) -> Any:
 
 def fuzz_node(seed: int, folder: Path) -> int:
     """Send a node frames of every kind from every role; return how many it has handled."""
-    drawer, handled = Drawer(seed), 0
-    membership = convert(document(3)).membership
-    storage = Storage(folder / str(seed)) if drawer.dice.random() < 0.5 else None
+    config, handled = convert(document(1)), 0
+    frames = Frames(seed, frames_to_a_voter(config, "participant's identity"), decode_to_voter)
+    membership = config.membership
+    storage = Storage(folder / str(seed)) if frames.dice.random() < 0.2 else None
     if storage is not None:
         storage.open()
 
@@ -121,10 +152,10 @@ def fuzz_node(seed: int, folder: Path) -> int:
         hello = Hello(PROTOCOL, "", "", role, name, role, b"")  # type: ignore[arg-type]
         voting.enter(number, hello, Sink())
     kinds = list(get_args(ToVoter)) * PER_KIND
-    drawer.dice.shuffle(kinds)
+    frames.dice.shuffle(kinds)
     for kind in kinds:
         for number, role in enumerate(ROLES, 1):
-            frame = handed_over(drawer, kind, decode_to_voter)
+            frame = frames.draw(kind)
             if frame is None:
                 continue
             identity = identities[role] if role == "participant" else ""
@@ -145,8 +176,7 @@ def fuzz_node(seed: int, folder: Path) -> int:
 
 def fuzz_program(seed: int) -> int:
     """Send a program frames of every kind from each voter; return how many it has handled."""
-    drawer, handled = Drawer(seed), 0
-    membership = convert(document(3)).membership
+    membership, handled = convert(document(3)).membership, 0
     identity = new_identity("program:1")
     upcalls = Upcalls(
         lambda _: None,
@@ -156,11 +186,15 @@ def fuzz_program(seed: int) -> int:
     )
     host = ParticipantHost(membership, identity, 1, Links(), upcalls)
     host.acquire("x", shared=False)
+    news = next_of(host)
+    sensible = frames_to_a_program(host)
+    sensible |= {kind: kind(news) for kind in (NewConfiguration, Stale)}
+    frames = Frames(seed, sensible, decode_from_voter)
     kinds = list(get_args(FromVoter)) * PER_KIND
-    drawer.dice.shuffle(kinds)
+    frames.dice.shuffle(kinds)
     for kind in kinds:
         for voter in (1, 2, 3):
-            frame = handed_over(drawer, kind, decode_from_voter)
+            frame = frames.draw(kind)
             if frame is None:
                 continue
             try:

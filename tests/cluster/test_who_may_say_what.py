@@ -69,6 +69,7 @@ from tests.cluster.local_cluster import document, running
 from tests.cluster.test_cluster_engine import World, in_world
 
 if TYPE_CHECKING:
+    from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.node import Node
 
 pytestmark = pytest.mark.real
@@ -225,8 +226,23 @@ def test_no_other_role_is_let_in_and_none_without_its_secret() -> None:
     asyncio.run(main())
 
 
-def frames_to_a_program(made: World) -> dict[type, Any]:
-    host = made.host()
+def next_of(host: ParticipantHost) -> Configuration:
+    """Return a configuration that its voters could have decided."""
+    present, members = host.membership.configuration, host.membership.members
+    return Configuration(
+        Rule(present.number + 1, present.rule.parts),
+        tuple(
+            Member(seat, member.name, "", str(member.address))
+            for seat, member in enumerate(members, 1)
+        ),
+        open=(present.rule,),
+        protocol=7,
+        last_seat=len(members),
+    )
+
+
+def frames_to_a_program(host: ParticipantHost) -> dict[type, Any]:
+    """Make a frame of each kind, that a node could send."""
     decided = host.membership.configuration
     session = SessionName(host.name, 1, "nonce")
     frames = (
@@ -259,7 +275,8 @@ def test_a_program_does_with_each_frame_what_the_table_says() -> None:
     expected = table("from-voter")
 
     async def test(made: World) -> None:
-        host, frames = made.host(), frames_to_a_program(made)
+        host = made.host()
+        frames = frames_to_a_program(host)
         assert set(frames) == set(get_args(FromVoter))
         for kind, frame in frames.items():
             if expected[kind.__name__][0].startswith("refused"):
@@ -267,16 +284,7 @@ def test_a_program_does_with_each_frame_what_the_table_says() -> None:
                     host.receive(1, frame)
             else:
                 host.receive(1, frame)
-        present, members = host.membership.configuration, host.membership.members
-        news = Configuration(
-            Rule(present.number + 1, present.rule.parts),
-            tuple(
-                Member(seat, member.name, "", str(member.address))
-                for seat, member in enumerate(members, 1)
-            ),
-            protocol=7,
-            last_seat=len(members),
-        )
+        news = next_of(host)
         for kind in (NewConfiguration, Stale):
             assert expected[kind.__name__] == expected["NewConfiguration"]
             host.receive(1, kind(news))
