@@ -45,6 +45,8 @@ from tests.cluster.test_who_may_say_what import frames_to_a_program, frames_to_a
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from coterie.cluster.membership.membership import Membership
+
 ROLES = ("participant", "admin", "operator")
 LENGTH_MAX = 100_000  # of a frame, in bytes
 ABSURD_MAX = 400  # of each kind
@@ -77,6 +79,9 @@ class Sink:
 
 class Links:
     """Makes links that lead nowhere."""
+
+    def note(self, membership: Membership) -> None:
+        """Do nothing: no voter is looked for."""
 
     def link(self, *_: Any) -> Sink:
         return Sink()
@@ -183,6 +188,7 @@ def fuzz_program(seed: int) -> int:
         lambda asked: OwnerReport(asked.route, asked.question, identity.name, ()),
         lambda *_: None,
         list,
+        lambda _: False,
     )
     host = ParticipantHost(membership, identity, 1, Links(), upcalls)
     host.acquire("x", shared=False)

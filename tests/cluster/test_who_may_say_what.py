@@ -46,7 +46,9 @@ from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.voter_frames import (
     Abstention,
+    AbstentionEnded,
     BreakHold,
+    EndAbstention,
     Figures,
     FindOwners,
     FromVoter,
@@ -132,6 +134,7 @@ def frames_to_a_voter(config: Config, name: str) -> dict[type, msgspec.Struct]:
         Impose(decided),
         Reach("b", "127.0.0.1:1"),
         BreakHold("held by another", ("holder",), 1 << 62),
+        EndAbstention(),
         FindOwners(1, (Wanted("x"),), search=True),
         OwnerReport(1, 1, name, ()),
         GetMembership(),
@@ -260,6 +263,7 @@ def frames_to_a_program(host: ParticipantHost) -> dict[type, Any]:
         Refused(1, None),
         Reached("", ""),
         HoldBroken((), ()),
+        AbstentionEnded((), ""),
         Owners(1, (), {}),
         AskOwner(1, 1, (Wanted("x"),), search=True),
         OwnerReport(1, 1, "another", ()),

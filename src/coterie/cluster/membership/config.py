@@ -111,6 +111,9 @@ class Config(msgspec.Struct, frozen=True):
     nodes: dict[str, NodeOptions]
     deadlock_detection: bool = True
     store: StoreFile = StoreFile()
+    contacts: tuple[
+        Address, ...
+    ] = ()  # where nodes may be found beside the addresses of its members
 
     def options(self, name: str) -> NodeOptions:
         """Return what concerns one node."""

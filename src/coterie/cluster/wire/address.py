@@ -24,12 +24,26 @@ class Address(msgspec.Struct, frozen=True, array_like=True):
     @property
     def is_loopback(self) -> bool:
         """Whether no other machine reaches it; the name of a host may mean any of its addresses."""
-        if self.host == "localhost":
+        host = _literal(self.host)
+        return self.host == "localhost" or (host is not None and host.is_loopback)
+
+    def leads_elsewhere_than(self, other: Address) -> bool:
+        """Return whether who listens here cannot be reached there, as far as the two say.
+
+        A name may lead to any host, and some literals mean all hosts of a machine.
+        """
+        if self.port != other.port:
             return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        hosts = _literal(self.host), _literal(other.host)
+        are_literal = all(host is not None and not host.is_unspecified for host in hosts)
+        return are_literal and hosts[0] != hosts[1]
+
+
+def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 def parse_metrics_address(text: str) -> Address:

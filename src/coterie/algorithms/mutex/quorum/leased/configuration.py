@@ -198,10 +198,7 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
         known = {rule.number for rule in other.open}
         still_open = tuple(rule for rule in self.open if rule.number in known)
         merged = self._with_notes(still_open, max(self.floor, other.floor))
-        for whole in (
-            self,
-            other,
-        ):  # either may say all of it, and has a proof that covers the notes
+        for whole in (self, other):  # either may say all of it, with a proof that covers it
             if msgspec.structs.replace(whole, proof=b"") == merged:
                 return whole
         return merged
