@@ -21,6 +21,7 @@ from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
 from coterie.cluster.wire.security import SECRET_BYTES_MIN, Security
+from coterie.engines.file.directory.folder import COMMON, DEFAULT_FOLDER
 from coterie.errors import ConfigError
 from coterie.telemetry import Metrics
 from tests.cluster.local_cluster import document, url_of
@@ -290,3 +291,8 @@ def test_a_cluster_starts_with_the_certificates_of_the_recipe(
                 await node.stop()
 
     asyncio.run(main())
+
+
+def test_the_directory_of_all_users_is_made_as_the_engine_expects_it() -> None:
+    (line,) = [line for line in read("coterie.tmpfiles.conf").splitlines() if line[:1] != "#"]
+    assert line.split() == ["d", DEFAULT_FOLDER, f"{COMMON:o}", "root", "root", "-"]
