@@ -30,10 +30,14 @@ ACCUSATION = "refused: "  # how a node logs that it will not have a connection
 NUMBERS_WATCHED = 6  # of configurations, before the newest
 NO_ACCUSATIONS = (
     "did not prove itself",  # a caller that has died or given up
-    "no handshake in",  # one whose frames are stuck
+    "the caller hung up in the handshake",  # of TLS, as above
+    "Connection reset by peer",  # in the handshake of TLS
     "of a start of the peer that is over",  # a letter or a call
     "does not tolerate restarts",
     "has no data directory",  # and its time of day is away from ours
+)
+STUCK = (
+    "no handshake in"  # so many seconds: the frames of a caller are on their way, or are not read
 )
 
 
@@ -269,10 +273,11 @@ class AccusationMonitor(logging.Handler):
     sent again. So nothing else would show that frames are cut, mixed up or left out.
     """
 
-    def __init__(self, world: World) -> None:
-        """Listen to what nodes and programs log from `with` on."""
+    def __init__(self, world: World, first_fault: float) -> None:
+        """Listen to what nodes and programs log from `with` on; nothing is stuck before the first fault."""
         super().__init__(logging.WARNING)
         self._world = world
+        self._first_fault = first_fault
         self._logger = logging.getLogger("coterie.cluster")
         self._before = self._logger.level, self._logger.propagate
 
@@ -291,7 +296,9 @@ class AccusationMonitor(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Judge a line: a connection may be refused because of an end, and of nothing else."""
         text = record.getMessage()
-        if ACCUSATION in text and not any(reason in text for reason in NO_ACCUSATIONS):
+        if ACCUSATION not in text or any(reason in text for reason in NO_ACCUSATIONS):
+            return
+        if STUCK not in text or self._world.now < self._first_fault:
             self._world.violate("accused", text)
 
 

@@ -130,7 +130,7 @@ class Changes(LeasedLocks):
             self._decisions.kept(name, earlier, voter)
 
     def _visit(self) -> Visit:
-        return make_visit("coterie://" + ",".join(f"{name}:{PORT}" for name in self._machines))
+        return make_visit(self.url_of(self._machines))
 
     def _look_at_nodes(self) -> None:
         """Judge what the nodes have adopted, and which programs they serve."""
@@ -153,8 +153,7 @@ class Changes(LeasedLocks):
         """Take locks; some programs know only one node of the file, which may be removed."""
         random = self.scene.random(process)
         known = random.sample(self.nodes, random.choice((1, len(self.nodes))))
-        url = "coterie://" + ",".join(f"{name}:{PORT}" for name in known)
-        async with connect(url) as coordinator, asyncio.TaskGroup() as group:
+        async with connect(self.url_of(known)) as coordinator, asyncio.TaskGroup() as group:
             for number in range(random.choice((1, 1, 2))):
                 group.create_task(self._use(process, coordinator, number))
 

@@ -10,7 +10,7 @@ from coterie.cluster.node import Node
 from coterie.errors import AcquireTimeout, CoterieError, DeadlockDetected, LockLost, Unavailable
 from coterie.lab.stack.scene import faults
 from coterie.lab.stack.scene.monitors import OrderMonitor
-from coterie.lab.stack.workloads.workload import END_SECONDS, PORT, Workload
+from coterie.lab.stack.workloads.workload import END_SECONDS, Workload
 from coterie.lab.stack.world import ViolationError
 from coterie.locks import connect
 
@@ -65,7 +65,7 @@ class LeasedLocks(Workload):
 
     def url(self) -> str:
         """Return how programs name the cluster."""
-        return "coterie://" + ",".join(f"{name}:{PORT}" for name in self.nodes)
+        return self.url_of(self.nodes)
 
     async def program(self, process: Process) -> None:
         """Take locks in one or several tasks, until it is time to stop."""

@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode
 
 from coterie.cluster.membership.config import convert
 from coterie.lab.stack.scene import faults
 from coterie.lab.stack.world import ViolationError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from coterie.cluster.membership.config import Config
     from coterie.lab.stack.scene.plan import RunPlan
@@ -45,6 +46,9 @@ class Workload(ABC):
         self.nodes = node_names(scene.plan)
         self.programs = program_names(scene.plan)
         self.config = self._config()
+        self._certificates = self.world.certificates() if self.plan.tls else {}
+        if self.plan.tls:
+            self.config["tls"] = self._certificates
         self.stop_at = 0.0
         self._holds_until = 0.0  # what has been taken so far, as those that took it mean to
 
@@ -75,6 +79,12 @@ class Workload(ABC):
     def parsed(self) -> Config:
         """The configuration that all nodes have."""
         return convert(self.config)
+
+    def url_of(self, names: Sequence[str]) -> str:
+        """Return how a program names the cluster by these nodes of it."""
+        places = ",".join(f"{name}:{PORT}" for name in names)
+        query = urlencode(self._certificates)
+        return f"coterie://{places}" + (f"?{query}" if query else "")
 
     @abstractmethod
     async def node(self, process: Process) -> None:

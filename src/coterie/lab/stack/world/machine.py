@@ -221,6 +221,7 @@ class Process:
         with as_current(self):
             self.loop.bury_tasks()
         self.loop.close()
+        self.error = None  # its traceback keeps all that the process had, open files too
 
     def die_after_syncs(self, count: int, *, with_power: bool = False) -> None:
         """Die in the middle of a turn, when so many more files have been synced."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from coterie.lab.stack.world.encryption import write_certificates
 from coterie.lab.stack.world.machine import Machine, Process, as_current
 from coterie.lab.stack.world.network import Network
 from coterie.lab.stack.world.recorder import Recorder
@@ -32,6 +33,7 @@ LONG_TURN_SHARE = 0.001
 LONG_TURN_SECONDS = 0.01
 MEMORY = Path("/dev/shm")  # noqa: S108 - a disk that is simulated needs no real one
 _STAMP = struct.Struct(">dIB")
+_LENGTH = struct.Struct(">I")
 _LOGGER = logging.getLogger("coterie")
 
 
@@ -102,6 +104,11 @@ class World:
                 gc.enable()
             assert self._folder is not None, "it was entered"
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def certificates(self) -> dict[str, str]:
+        """Write the certificates that all nodes and programs have, and say where they are."""
+        assert self._folder is not None, "a world is used in `with`"
+        return write_certificates(self._folder)
 
     # Time
 
@@ -179,6 +186,22 @@ class World:
         self._digest.update(data)
         if self.recorder.traced:
             self.recorder.delivered(self.now, connection, socket, data)
+
+    def note_encrypted(self, socket: Socket, data: bytes) -> None:
+        """Take note of bytes of TLS that a process has read: how many there are is all that a seed decides."""
+        self.deliveries += 1
+        connection = socket.connection
+        side = connection.listener is socket
+        self._digest.update(_STAMP.pack(self.now, connection.number, side))
+        self._digest.update(_LENGTH.pack(len(data)))
+        if self.recorder.traced:
+            self.recorder.delivered(self.now, connection, socket, data)
+
+    def note_plain_text(self, socket: Socket, data: bytes) -> None:
+        """Take note of what a process has decrypted."""
+        self._digest.update(data)
+        if self.recorder.traced:
+            self.recorder.decrypted(self.now, socket, data)
 
     def note_sending(self, pipe: Pipe, data: bytes) -> None:
         """Take note of bytes that leave."""
