@@ -93,7 +93,7 @@ def draw(
         wall_error=random.choice(kind.wall_errors),
         delay=delay,
         spread=spread,
-        duration=lease * FAULT_SECONDS_LEASES,
+        duration=kind.prologue_seconds + lease * FAULT_SECONDS_LEASES,
         details=random.choice(_details(name)) if details is None else details,
         tls=tls,
     )
@@ -110,6 +110,7 @@ def _faults(plan: RunPlan, kind: type[Workload]) -> tuple[Fault, ...]:
         duration=plan.duration,
         longest=plan.lease * kind.longest_leases,
         most=kind.faults_most,
+        begin=kind.prologue_seconds + 0.2,
     )
 
 

@@ -34,6 +34,7 @@ NO_ACCUSATIONS = (
     "Connection reset by peer",  # in the handshake of TLS
     "of a start of the peer that is over",  # a letter or a call
     "does not tolerate restarts",
+    "belongs to another installation",
     "has no data directory",  # and its time of day is away from ours
 )
 STUCK = (
@@ -179,7 +180,8 @@ class ConfigurationMonitor:
         """Begin with nothing decided."""
         self.newest = 0
         self._world = world
-        self._decided: dict[int, Configuration] = {}
+        self._decided: dict[tuple[str, int], Configuration] = {}  # by installation
+        self._installations: dict[str, str] = {}  # by the identities of disks
         self._adopted: dict[str, int] = {}  # by the identities of disks
         self._accepting: dict[tuple[int, Attempt], set[str]] = {}  # the disks, by number
 
@@ -189,14 +191,18 @@ class ConfigurationMonitor:
         if number == 0:
             return
         self.newest = max(self.newest, number)
-        known = self._decided.setdefault(number, configuration)
+        known = self._decided.setdefault((configuration.cluster_identity, number), configuration)
         if not known.is_same(configuration):
             text = f"{who} knows configuration {number} as {configuration}, and others as {known}"
             self._world.violate("one decision", text)
 
     def accepted(self, voter: Voter) -> None:
         """Take note of what a voter has accepted; by a quorum it is decided, if one knows it or not."""
-        proposal, present = voter.succession.accepted, self._decided.get(voter.number)
+        if voter.configuration is None:
+            return
+        identity = voter.configuration.cluster_identity
+        proposal = voter.succession.accepted
+        present = self._decided.get((identity, voter.number))
         if proposal is None or present is None:
             return
         disks = self._accepting.setdefault((present.number, proposal.attempt), set())
@@ -213,6 +219,14 @@ class ConfigurationMonitor:
         When one is noted as finished, a voter in each of its quorums has no session of it, and opens
         none later. So no program has sessions of that number with a whole quorum, whatever clocks do.
         """
+        installations: dict[str, list[Voter]] = {}
+        for voter in voters:
+            if voter.configuration is not None:
+                installations.setdefault(voter.configuration.cluster_identity, []).append(voter)
+        for identity, together in installations.items():
+            self._judge_served(identity, together)
+
+    def _judge_served(self, identity: str, voters: Sequence[Voter]) -> None:
         numbers = [voter.number for voter in voters]
         newest = max(numbers, default=0)
         noted = [voter.configuration for voter in voters if voter.number == newest]
@@ -220,8 +234,9 @@ class ConfigurationMonitor:
             {newest, *(rule.number for rule in each.open)} for each in noted if each is not None
         ]
         for number in range(max(1, newest - NUMBERS_WATCHED), newest):
-            if number in self._decided and not all(number in each for each in unfinished):
-                self._judge_finished(self._decided[number], voters)
+            decided = self._decided.get((identity, number))
+            if decided is not None and not all(number in each for each in unfinished):
+                self._judge_finished(decided, voters)
 
     def _judge_finished(self, configuration: Configuration, voters: Sequence[Voter]) -> None:
         seats = {member.identity: member.seat for member in configuration.members}
@@ -238,6 +253,14 @@ class ConfigurationMonitor:
     def adopted(self, disk: str, number: int) -> None:
         """Take note of what is on a disk."""
         self._adopted[disk] = max(number, self._adopted.get(disk, 0))
+
+    def belongs(self, voter: Voter) -> None:
+        """Judge of which installation a disk is: of the first one for good."""
+        identity = voter.configuration.cluster_identity if voter.configuration else ""
+        known = self._installations.setdefault(voter.identity, identity) if identity else identity
+        if known != identity:
+            text = f"the disk {voter.identity} is of installation {known}, and goes by {identity}"
+            self._world.violate("installation", text)
 
     def started(self, name: str, disk: str, number: int) -> None:
         """Judge what a node goes on by after a start."""

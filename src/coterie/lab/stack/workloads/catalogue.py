@@ -30,6 +30,7 @@ from coterie.lab.stack.workloads.locks import (
     SeveralLocks,
     SharedLocks,
 )
+from coterie.lab.stack.workloads.mix_ups import Installations, MixedDisks, SetBackDisks
 from coterie.lab.stack.workloads.outages import (
     Diskless,
     NewDisks,
@@ -79,4 +80,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "change-pauses": ChangesAndPauses,
     "change-resets": ChangesAndResets,
     "change-disks": ChangesAndDisks,
+    "installations": Installations,
+    "mixed-disks": MixedDisks,
+    "set-back-disks": SetBackDisks,
 }

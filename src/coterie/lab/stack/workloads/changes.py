@@ -21,7 +21,12 @@ from coterie.errors import ChangeConflict, ConfigError, CoterieError, UsageError
 from coterie.lab.stack.scene import faults
 from coterie.lab.stack.scene.monitors import ConfigurationMonitor
 from coterie.lab.stack.scene.plan import Fault
-from coterie.lab.stack.workloads.administrator import LEASE_SHARES, Administrator, Hearers
+from coterie.lab.stack.workloads.administrator import (
+    LEASE_SHARES,
+    Administrator,
+    Habits,
+    Hearers,
+)
 from coterie.lab.stack.workloads.locks import LeasedLocks
 from coterie.lab.stack.workloads.workload import PORT
 from coterie.lab.stack.world import ViolationError
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.changer import Goal
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.client.access import Visit
+    from coterie.cluster.membership.config import Config
     from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Acquirable, Coordinator
@@ -61,6 +67,7 @@ class Changes(LeasedLocks):
     spares: ClassVar[tuple[str, ...]] = ("s1", "s2", "s3", "s4")
     administrators: ClassVar[tuple[str, ...]] = ("admin1", "admin2")
     aimed_share: ClassVar[float] = 0.2  # of changes in whose decision a voter fails
+    habits: ClassVar[Habits] = Habits()
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
@@ -102,12 +109,12 @@ class Changes(LeasedLocks):
             failures.append(failure)
             over.set()
 
-        config = self.parsed
+        config = self._config_of(process)
         if process.name in self._installed:
             data = process.machine.disk.folder / "data"
             place = Location(process.name, Address(process.name, PORT), data)
-            config = await spare_config(place, self._visit())
-        new = process.life == 1
+            config = await spare_config(place, self._visit_of(process))
+        new = self._is_new(process)
         node = Node(config, process.name, new_cluster=new, on_failure=fail)
         await node.start()
         self._judge_start(process, node)
@@ -119,8 +126,24 @@ class Changes(LeasedLocks):
         finally:
             await node.stop()
 
+    def _config_of(self, process: Process) -> Config:
+        """Return what the file says by which a node begins."""
+        del process
+        return self.parsed
+
+    def _is_new(self, process: Process) -> bool:
+        """Return whether its operator vouches that no program holds anything."""
+        return process.life == 1
+
+    def _visit_of(self, process: Process) -> Visit:
+        """Return where a spare, or an administrator, asks for the cluster."""
+        del process
+        return self._visit()
+
     def _judge_start(self, process: Process, node: Node) -> None:
         name, voter = process.name, node.voting.voter
+        if process.machine.disk.is_copy:
+            return  # it is out of date, or has a disk beside it that goes on
         self._decisions.started(name, voter.identity, voter.number)
         before = self._running.get(name)
         if before is None or before.process.died_in_turn or before.node.voting.host.failed:
@@ -140,12 +163,18 @@ class Changes(LeasedLocks):
             # What it could not save is not on its disk; it answers nothing any more, and ends.
             if running.process.is_alive and not running.node.voting.host.failed
         }
+        for voter in alive.values():
+            self._decisions.belongs(voter)
+        alive = {name: each for name, each in alive.items() if not self._has_copy(name)}
         self._decisions.served(list(alive.values()))
         for name, voter in alive.items():
             if voter.configuration is not None:
                 self._decisions.saw(name, voter.configuration)
                 self._decisions.adopted(voter.identity, voter.number)
                 self._decisions.accepted(voter)
+
+    def _has_copy(self, name: str) -> bool:
+        return self._running[name].process.machine.disk.is_copy
 
     # Programs
 
@@ -176,7 +205,7 @@ class Changes(LeasedLocks):
 
     async def _administer(self, process: Process) -> None:
         random, lease = self.scene.random(process), self.plan.lease
-        administrator = Administrator(random, lease, self._visit())
+        administrator = self._administrator(process, random)
         calm_from = self.plan.quiet_from + CALM_LEASES * lease + CALM_SECONDS
         while self.world.now < self.plan.quiet_from:
             await asyncio.sleep(random.expovariate(1) * lease * 0.7)
@@ -189,6 +218,9 @@ class Changes(LeasedLocks):
         if process.name == self.administrators[0]:
             await asyncio.sleep(max(0.0, calm_from - self.world.now))
             await self._administer_in_peace(process, administrator, random)
+
+    def _administrator(self, process: Process, random: Random) -> Administrator:
+        return Administrator(random, self.plan.lease, self._visit_of(process), self.habits)
 
     async def _administer_in_peace(
         self, process: Process, administrator: Administrator, random: Random

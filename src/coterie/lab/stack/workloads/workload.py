@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from coterie.cluster.membership.config import Config
+    from coterie.lab.stack.scene.monitors import LockMonitor
     from coterie.lab.stack.scene.plan import RunPlan
     from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
@@ -37,6 +38,7 @@ class Workload(ABC):
     must_end: ClassVar[bool] = True  # all requests are granted in the end
     spares: ClassVar[tuple[str, ...]] = ()  # nodes that are not in the file
     administrators: ClassVar[tuple[str, ...]] = ()  # programs that change the cluster
+    prologue_seconds: ClassVar[float] = 0.0  # before anything goes wrong
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
@@ -68,8 +70,17 @@ class Workload(ABC):
             self.config["nodes"][name] = node
             if self.has_disks():
                 node["data"] = str(folder / "data")
+        self.prepare()
         for name in [*self.nodes, *self.programs]:
             self.scene.start(name)
+
+    def prepare(self) -> None:  # noqa: B027 - for most nothing was there before
+        """Let happen what happened before, when all machines of the file are there and nothing runs."""
+
+    def locks_of(self, process: Process) -> LockMonitor:
+        """Return what judges the holds of a process."""
+        del process
+        return self.scene.locks
 
     def has_disks(self) -> bool:
         """Return whether nodes keep anything over a restart."""
@@ -128,11 +139,12 @@ class Workload(ABC):
         self, process: Process, held: Holding, *, shared: bool = False
     ) -> AsyncIterator[None]:
         """Have a hold judged, and take note of its end."""
-        self.scene.locks.granted(process, held, shared=shared)
+        locks = self.locks_of(process)
+        locks.granted(process, held, shared=shared)
         try:
             yield
         finally:
-            self.scene.locks.released(process, held)
+            locks.released(process, held)
 
     def finish(self) -> None:  # noqa: B027 - most have nothing to judge
         """Judge what is left when all programs have ended."""

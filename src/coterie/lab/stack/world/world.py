@@ -64,6 +64,9 @@ class World:
         self.random = Random(f"{seed}/world")
         self.network = Network(self, Random(f"{seed}/network"))
         self.machines: dict[str, Machine] = {}
+        self.shelf: list[
+            Machine
+        ] = []  # for disks that no machine has now: they are never switched on
         self.recorder = Recorder(traced=traced)
         self.turns = 0
         self.deliveries = 0
@@ -146,6 +149,28 @@ class World:
         assert self._folder is not None, "a world is used in `with`"
         machine = self.machines[name] = Machine(self, name, self._folder / name, rate, wall)
         return machine
+
+    def lay_aside(self, what: str) -> Machine:
+        """Make a place with an empty disk, for one that is not in use."""
+        assert self._folder is not None, "a world is used in `with`"
+        name = f"shelf-{len(self.shelf)}-{what}"
+        place = Machine(self, name, self._folder / name, 1.0, 0.0)
+        place.is_up = False
+        self.shelf.append(place)
+        return place
+
+    def give_back_disk(self, name: str) -> None:
+        """Let a machine that is off have its own disk again, wherever that is; what it had goes there.
+
+        The machine that has it is switched off.
+        """
+        machine = self.machines[name]
+        others = [*self.machines.values(), *self.shelf]
+        place = next(each for each in others if each.disk is machine.own_disk)
+        if place is not machine:
+            if place.is_up:
+                place.power_off()
+            machine.swap_disks(place)
 
     def start(
         self,
@@ -252,9 +277,10 @@ class World:
             while left:
                 left.pop().bury()
             self._graveyard.clear()
-            for machine in self.machines.values():
+            for machine in [*self.machines.values(), *self.shelf]:
                 machine.disk.close()
             self.machines.clear()
+            self.shelf.clear()
             self._heap.clear()
             gc.collect()
 
