@@ -109,6 +109,7 @@ def _faults(plan: RunPlan, kind: type[Workload]) -> tuple[Fault, ...]:
         [*stage, *kind.administrators],
         duration=plan.duration,
         longest=plan.lease * kind.longest_leases,
+        least=kind.faults_least,
         most=kind.faults_most,
         begin=kind.prologue_seconds + 0.2,
     )
@@ -248,7 +249,11 @@ def run_plan(
     """Run a plan; give what came of it, its trace, and a log for people."""
     violation = text = ""
     first = min((fault.at for fault in plan.faults), default=math.inf)
-    with World(plan.seed, traced=traced, folder=folder) as world, AccusationMonitor(world, first):
+    excuses = WORKLOADS[plan.workload].excuses
+    with (
+        World(plan.seed, traced=traced, folder=folder) as world,
+        AccusationMonitor(world, first, excuses),
+    ):
         scene = Scene(world, plan)
         world.network.delay, world.network.spread = plan.delay, plan.spread
         workload = WORKLOADS[plan.workload](scene)

@@ -390,6 +390,22 @@ def lose_quorum(scene: Scene, fault: Fault) -> None:
         scene.world.at(scene.world.now + fault.seconds, _power_on, scene, name)
 
 
+def split_after_loss(scene: Scene, fault: Fault) -> None:
+    """Lose a quorum of disks; two of the voters that are left do not reach each other for a while.
+
+    Of two administrators each reaches one of them.
+    """
+    left = sorted(scene.voting)[len(scene.voting) // 2 + 1 :]
+    administrators = [name for name in scene.roles if name.startswith("admin")]
+    if len(left) < 2 or len(administrators) < 2:
+        return
+    lose_quorum(scene, fault)
+    long = replace(fault, seconds=fault.seconds + 2 * scene.plan.lease)
+    cut(scene, replace(long, first=left[0], second=left[1]))
+    cut(scene, replace(long, first=administrators[0], second=left[1]))
+    cut(scene, replace(long, first=administrators[1], second=left[0]))
+
+
 def give_address(scene: Scene, fault: Fault) -> None:
     """Switch a machine off, and give its address to a node of another installation, for a while."""
     strangers, network = scene.strangers, scene.world.network
@@ -472,6 +488,7 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "set-back-disk": set_back_disk,
     "give-address": give_address,
     "lose-quorum": lose_quorum,
+    "split-after-loss": split_after_loss,
 }
 MIX_UPS = ("swap-disks", "clone-disk", "old-disk", "old-disks", "set-back-disk", "give-address")
 OF_TWO = (
@@ -489,6 +506,7 @@ OF_TWO = (
 OF_NODES = (
     *MIX_UPS,
     "lose-quorum",
+    "split-after-loss",
     "kill-in-sync",
     "power-in-sync",
     "new-disk",
@@ -501,7 +519,7 @@ OF_NODES = (
 )
 OF_HOLDERS = ("pause", "sleep", "isolate", "hang")  # worst for a program that holds a lock
 SHORT = ("hang", "reset")
-RARE = ("kill-for-good", "absence", "new-disk", "lose-quorum", *MIX_UPS)
+RARE = ("kill-for-good", "absence", "new-disk", "lose-quorum", "split-after-loss", *MIX_UPS)
 # A site of a store must not lose its disk, nor a classic node return.
 ALL = tuple(kind for kind in KINDS if kind not in RARE)
 LEASED = (*ALL, "new-disk")
@@ -530,13 +548,14 @@ def draw_faults(
     *,
     duration: float,
     longest: float,
+    least: int = 0,
     most: int = 8,
     begin: float = 0.2,
 ) -> tuple[Fault, ...]:
     """Draw faults of these kinds, each no longer than `longest`."""
     random = generator(seed, "faults")
     faults = []
-    for _ in range(random.randint(0, most) if kinds else 0):
+    for _ in range(random.randint(least, most) if kinds else 0):
         kind = random.choice(kinds)
         if random.random() < 0.25:
             kind = random.choice([each for each in OF_HOLDERS if each in kinds] or [kind])

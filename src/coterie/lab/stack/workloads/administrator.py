@@ -74,7 +74,7 @@ class Administrator:
 
     def __init__(self, random: Random, lease: float, visit: Visit, habits: Habits) -> None:
         """Prepare; `lease` is what it varies."""
-        self._habits = habits
+        self.habits = habits
         self._random = random
         self._lease = lease
         self._visit = visit
@@ -88,7 +88,7 @@ class Administrator:
         present = standing.configuration
         if present.number == 0:
             return None
-        if standing.is_lost and self._habits.forces:
+        if standing.is_lost and self.habits.forces:
             return Wish("force", _finish, forces=True)
         if present.is_joint:
             return Wish("abort", _abort) if self._random.random() < 0.4 else Wish("finish", _finish)
@@ -105,17 +105,17 @@ class Administrator:
         free = [
             Newcomer(spare.name, spare.address)
             for spare in spares
-            if spare.name not in names and (spare.is_harmless or self._habits.tries_strangers)
+            if spare.name not in names and (spare.is_harmless or self.habits.tries_strangers)
         ]
         self._random.shuffle(free)
         wishes = ["lease", "weights", "majority"]
         wishes += ["replace"] * 3 if free else []
         wishes += ["add"] * 2 if free and len(names) < VOTERS_MAX else []
-        wishes += ["remove"] * 2 if len(names) > self._habits.voters_min else []
-        wishes += ["replace all"] * 2 if len(free) >= max(1, self._habits.voters_min) else []
-        wishes += ["protocol"] if self._habits.newest_protocol else []
+        wishes += ["remove"] * 2 if len(names) > self.habits.voters_min else []
+        wishes += ["replace all"] * 2 if len(free) >= max(1, self.habits.voters_min) else []
+        wishes += ["protocol"] if self.habits.newest_protocol else []
         wish, chosen = self._random.choice(wishes), self._random.choice(names)
-        lease = self._lease * self._random.choice(self._habits.lease_shares)
+        lease = self._lease * self._random.choice(self.habits.lease_shares)
         makers: dict[str, Callable[[], MakeGoal]] = {
             "lease": lambda: _setting({"lease": str(lease)}),
             "weights": lambda: _setting({f"votes.{chosen}": "2"}),
@@ -139,7 +139,7 @@ class Administrator:
         goal = await wish.goal(standing)
         if (
             goal.part is not None
-            and failures_borne(goal.part.quorums) < self._habits.failures_borne_min
+            and failures_borne(goal.part.quorums) < self.habits.failures_borne_min
         ):
             return None
         intended = make_plan(standing.configuration, goal, standing.gone)

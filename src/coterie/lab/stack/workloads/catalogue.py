@@ -31,6 +31,14 @@ from coterie.lab.stack.workloads.locks import (
     SharedLocks,
 )
 from coterie.lab.stack.workloads.mix_ups import Installations, MixedDisks, SetBackDisks
+from coterie.lab.stack.workloads.operators import (
+    Breaks,
+    EditedFiles,
+    Forces,
+    HugeTimes,
+    SmallChanges,
+    TwoForces,
+)
 from coterie.lab.stack.workloads.outages import (
     Diskless,
     NewDisks,
@@ -83,4 +91,10 @@ WORKLOADS: dict[str, type[Workload]] = {
     "installations": Installations,
     "mixed-disks": MixedDisks,
     "set-back-disks": SetBackDisks,
+    "small-changes": SmallChanges,
+    "huge-times": HugeTimes,
+    "forces": Forces,
+    "two-forces": TwoForces,
+    "breaks": Breaks,
+    "edited-files": EditedFiles,
 }

@@ -181,7 +181,8 @@ class Changes(LeasedLocks):
     async def program(self, process: Process) -> None:
         """Take locks; some programs know only one node of the file, which may be removed."""
         random = self.scene.random(process)
-        known = random.sample(self.nodes, random.choice((1, len(self.nodes))))
+        nodes = self.known_nodes()
+        known = random.sample(nodes, random.choice((1, len(nodes))))
         async with connect(self.url_of(known)) as coordinator, asyncio.TaskGroup() as group:
             for number in range(random.choice((1, 1, 2))):
                 group.create_task(self._use(process, coordinator, number))
@@ -291,7 +292,7 @@ class Changes(LeasedLocks):
         if random.random() < 0.3:
             fault = Fault("kill", self.world.now, lease * random.random(), process.name)
             self._strike(fault, names[0], LOOKS_MOST, accepts=True)
-        for name in random.sample(names, random.choice((1, 1, 2))):
+        for name in random.sample(names, min(len(names), random.choice((1, 1, 2)))):
             kind = random.choice(("kill", "kill", "kill", "power", "pause"))
             fault = Fault(kind, self.world.now, lease * random.choice((0.02, 0.2)), name)
             self._strike(fault, name, LOOKS_MOST, accepts=random.random() < 0.5)
@@ -351,6 +352,8 @@ class Changes(LeasedLocks):
         voter = node.voting.voter
         is_member = any(member.identity == voter.identity for member in reached.members)
         named = self._named.get(voter.identity, -1)
+        if voter.configuration is not None and voter.configuration.is_foreign(reached):
+            return False
         return voter.number > 0 and not is_member and named < reached.number
 
     def _start_again(self, name: str) -> None:

@@ -102,6 +102,7 @@ class Installations(Changes):
     others: ClassVar[tuple[str, ...]] = ("o1", "o2", "o3")  # nodes of another installation
     other_spare: ClassVar[str] = "s3"  # has joined that one
     other_programs: ClassVar[tuple[str, ...]] = ("q1", "q2")
+    excuses: ClassVar[tuple[str, ...]] = ("belongs to another installation",)
     prologue_seconds: ClassVar[float] = 2 * FORMING_SECONDS
     habits: ClassVar[Habits] = Habits(tries_strangers=True, forces=True)
 
@@ -157,6 +158,8 @@ class Installations(Changes):
     def _visit_of(self, process: Process) -> Visit:
         if process.name == self.other_spare:
             return make_visit(self.url_of(self.others))
+        if process.name in self.spares:
+            return make_visit(self.url_of(self.nodes))
         return super()._visit_of(process)
 
     async def program(self, process: Process) -> None:
@@ -200,6 +203,7 @@ class Installations(Changes):
         """See that locks of both are to be had, and that all nodes go by what they had decided."""
         for monitor in self._locks.values():
             monitor.forget_dead()
+            self.scene.locks.grants += monitor.grants
         self.scene.counts["installations"] = len(self._living())
         super().finish()
 

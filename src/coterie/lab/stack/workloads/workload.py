@@ -35,6 +35,8 @@ class Workload(ABC):
     kinds: ClassVar[tuple[str, ...]] = faults.ALL  # of faults that must not matter
     longest_leases: ClassVar[float] = 2.5  # that a fault lasts at most
     faults_most: ClassVar[int] = 10
+    faults_least: ClassVar[int] = 0
+    excuses: ClassVar[tuple[str, ...]] = ()  # why nodes may refuse connections here
     must_end: ClassVar[bool] = True  # all requests are granted in the end
     spares: ClassVar[tuple[str, ...]] = ()  # nodes that are not in the file
     administrators: ClassVar[tuple[str, ...]] = ()  # programs that change the cluster
@@ -52,6 +54,7 @@ class Workload(ABC):
         if self.plan.tls:
             self.config["tls"] = self._certificates
         self.stop_at = 0.0
+        self.longest_lease = self.plan.lease  # that an end may have to wait for
         self._holds_until = 0.0  # what has been taken so far, as those that took it mean to
 
     def _config(self) -> dict[str, Any]:
@@ -127,7 +130,7 @@ class Workload(ABC):
         The lengths of holds are drawn, and have no bound: to wait for one that goes on is no fault.
         """
         calm_from = max(self.stop_at, self._holds_until)
-        return calm_from + END_SECONDS + END_LEASES * self.plan.lease
+        return calm_from + END_SECONDS + END_LEASES * self.longest_lease
 
     async def hold(self, seconds: float) -> None:
         """Let time pass in which a program has what it has taken."""
