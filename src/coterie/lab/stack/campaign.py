@@ -248,11 +248,13 @@ def run_plan(
 ) -> tuple[Outcome, Trace, list[str]]:
     """Run a plan; give what came of it, its trace, and a log for people."""
     violation = text = ""
+    kind = WORKLOADS[plan.workload]
     first = min((fault.at for fault in plan.faults), default=math.inf)
-    excuses = WORKLOADS[plan.workload].excuses
+    if kind.administrators:
+        first = 0.0  # they die, and kill, as they please
     with (
         World(plan.seed, traced=traced, folder=folder) as world,
-        AccusationMonitor(world, first, excuses),
+        AccusationMonitor(world, first, kind.excuses),
     ):
         scene = Scene(world, plan)
         world.network.delay, world.network.spread = plan.delay, plan.spread

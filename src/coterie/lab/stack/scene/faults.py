@@ -379,7 +379,10 @@ def set_back_disk(scene: Scene, fault: Fault) -> None:
 
 
 def lose_quorum(scene: Scene, fault: Fault) -> None:
-    """Lose the machines of more than half of the voters with their disks, for good; they come back empty."""
+    """Lose the disks of more than half of the voters for good; their nodes come back as spares that join.
+
+    By a file all nodes of which are new they would form another cluster.
+    """
     voting = sorted(scene.voting)
     if scene.counts["quorums lost"] or scene.counts["disks lost"] or not voting:
         return
@@ -387,6 +390,7 @@ def lose_quorum(scene: Scene, fault: Fault) -> None:
     for name in voting[: len(voting) // 2 + 1]:
         _switch_off(scene, name)
         scene.world.machines[name].disk.wipe()
+        scene.joined.add(name)
         scene.world.at(scene.world.now + fault.seconds, _power_on, scene, name)
 
 

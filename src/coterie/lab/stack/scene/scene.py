@@ -49,6 +49,9 @@ class Scene:
         self.is_closing = False
         self.voting: list[str] = []  # the nodes of the newest configuration, where it is changed
         self.earlier_disks: dict[str, Machine] = {}  # of an earlier installation of the same nodes
+        self.joined: set[str] = (
+            set()
+        )  # nodes that are started to join a cluster, and not by its file
         self.strangers: list[str] = []  # nodes of another installation, on machines of their own
         self._ends: dict[Process, asyncio.Event] = {}
 

@@ -73,7 +73,8 @@ class Changes(LeasedLocks):
         """Prepare for one run."""
         super().__init__(scene)
         self._machines = [*self.nodes, *self.spares]
-        self._installed: set[str] = set(self.spares)  # nodes that have joined a running cluster
+        self._installed = self.scene.joined
+        self._installed.update(self.spares)
         self._running: dict[str, Running] = {}
         self._named: dict[str, int] = {}  # disks, and the last number that a goal with them is for
         self._preparing: set[Process] = set()  # administrators that ask for disks, to name them
