@@ -124,6 +124,28 @@ def test_promises_hold_while_the_voters_are_changed(workload: str) -> None:
         assert outcome.counts["configurations"] > 2
 
 
+@pytest.mark.parametrize(
+    ("workload", "seed", "happened"),
+    [
+        ("installations", 0, "installations"),
+        ("mixed-disks", 100, "configurations"),
+        ("set-back-disks", 100, "configurations"),
+        ("small-changes", 100, "configurations"),
+        ("huge-times", 0, "formed by the oldest protocol"),
+        ("forces", 100, "configurations"),
+        ("two-forces", 6, "changes: force"),
+        ("edited-files", 0, "files edited"),
+        ("breaks", 100, "holds broken"),
+        # A survey that was given up left tasks behind, whose failure was reported.
+        ("breaks", 104, "holds broken"),
+    ],
+)
+def test_promises_hold_at_the_edges_of_a_cluster(workload: str, seed: int, happened: str) -> None:
+    outcome = run_seed(seed, workload)
+    assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+    assert outcome.counts[happened]
+
+
 @pytest.mark.parametrize("workload", ["pauses", "classic-long"])
 def test_to_wait_for_a_long_hold_is_no_fault(
     monkeypatch: pytest.MonkeyPatch, workload: str

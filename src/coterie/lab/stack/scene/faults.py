@@ -391,7 +391,7 @@ def lose_quorum(scene: Scene, fault: Fault) -> None:
         _switch_off(scene, name)
         scene.world.machines[name].disk.wipe()
         scene.joined.add(name)
-        scene.world.at(scene.world.now + fault.seconds, _power_on, scene, name)
+        scene.world.at(scene.world.now + 0.05 * fault.seconds, _power_on, scene, name)
 
 
 def split_after_loss(scene: Scene, fault: Fault) -> None:
@@ -404,10 +404,8 @@ def split_after_loss(scene: Scene, fault: Fault) -> None:
     if len(left) < 2 or len(administrators) < 2:
         return
     lose_quorum(scene, fault)
-    long = replace(fault, seconds=fault.seconds + 2 * scene.plan.lease)
-    cut(scene, replace(long, first=left[0], second=left[1]))
-    cut(scene, replace(long, first=administrators[0], second=left[1]))
-    cut(scene, replace(long, first=administrators[1], second=left[0]))
+    for first, second in zip((left[0], *administrators), (left[1], left[1], left[0]), strict=True):
+        cut(scene, replace(fault, first=first, second=second))
 
 
 def give_address(scene: Scene, fault: Fault) -> None:

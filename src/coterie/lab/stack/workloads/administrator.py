@@ -50,6 +50,8 @@ class Habits(NamedTuple):
     failures_borne_min: int = 1  # afterwards
     tries_strangers: bool = False  # adds nodes although status calls them unfit
     forces: bool = False  # when status says that a quorum of the disks is lost, and advises it
+    only_forces: bool = False
+    patience: float = 0.0  # seconds more for each change
     newest_protocol: bool = False  # goes over to it, sooner or later
 
 
@@ -86,10 +88,10 @@ class Administrator:
     async def wish(self, standing: KnownConfiguration) -> Wish | None:
         """Choose what to do about a cluster; None: nothing can be done now."""
         present = standing.configuration
-        if present.number == 0:
-            return None
-        if standing.is_lost and self.habits.forces:
+        if present.number > 0 and standing.is_lost and self.habits.forces:
             return Wish("force", _finish, forces=True)
+        if present.number == 0 or self.habits.only_forces:
+            return None
         if present.is_joint:
             return Wish("abort", _abort) if self._random.random() < 0.4 else Wish("finish", _finish)
         if present.open and self._random.random() < 0.5:

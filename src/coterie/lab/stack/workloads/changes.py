@@ -212,7 +212,8 @@ class Changes(LeasedLocks):
         while self.world.now < self.plan.quiet_from:
             await asyncio.sleep(random.expovariate(1) * lease * 0.7)
             try:
-                async with asyncio.timeout(lease * random.uniform(0.2, 8)):
+                limit = lease * random.uniform(0.2, 8) + self.habits.patience
+                async with asyncio.timeout(limit):
                     await self._change(process, administrator, random)
             except (CoterieError, OSError, TimeoutError) as error:
                 self._note(process, f"gives up a change: {error!r}")

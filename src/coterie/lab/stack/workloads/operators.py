@@ -79,14 +79,9 @@ class HugeTimes(Changes):
     async def _administer_in_peace(
         self, process: Process, administrator: Administrator, random: Random
     ) -> None:
-        """Go back to the first lease, or what comes next takes a thousand times as long."""
-        self.habits_in_peace(administrator)
+        """Choose no long lease any more, or what comes next takes a thousand times as long."""
+        administrator.habits = self.habits._replace(lease_shares=(1.0,))
         await super()._administer_in_peace(process, administrator, random)
-
-    @staticmethod
-    def habits_in_peace(administrator: Administrator) -> None:
-        """Let an administrator choose no long lease any more."""
-        administrator.habits = administrator.habits._replace(lease_shares=(1.0,))
 
 
 class Forces(Changes):
@@ -100,7 +95,9 @@ class Forces(Changes):
     sizes: ClassVar[tuple[int, ...]] = (3, 4, 5)
     kinds: ClassVar[tuple[str, ...]] = ("lose-quorum", "lose-quorum", "kill", "terminate", "reset")
     faults_most = 6
-    habits: ClassVar[Habits] = Habits(voters_min=1, failures_borne_min=0, forces=True)
+    habits: ClassVar[Habits] = Habits(
+        voters_min=1, failures_borne_min=0, forces=True, patience=30.0
+    )
 
     def known_nodes(self) -> list[str]:
         """Let programs name all machines, as above."""
@@ -129,6 +126,15 @@ class TwoForces(Forces):
     sizes: ClassVar[tuple[int, ...]] = (5,)
     kinds: ClassVar[tuple[str, ...]] = ("split-after-loss",)
     faults_least = faults_most = 1
+    longest_leases = 40.0  # so that both find out that the others do not answer
+    habits: ClassVar[Habits] = Forces.habits._replace(only_forces=True)
+
+    async def _administer_in_peace(
+        self, process: Process, administrator: Administrator, random: Random
+    ) -> None:
+        """Change the cluster that is left as in all worlds."""
+        administrator.habits = Forces.habits
+        await super()._administer_in_peace(process, administrator, random)
 
 
 class Breaks(LeasedLocks):
@@ -205,6 +211,8 @@ class EditedFiles(ExclusiveLocks):
                 process.die()
             self.scene.roles[name].is_away = True
             self.world.at(self.world.now + faults.ENDING_SECONDS, self._start_again, name)
+        for name in self.programs[1:]:  # the first one goes on with what it holds
+            self._start_again(name)
         delays = LEASE_DELAYS * (self.plan.delay + self.plan.spread)
         shortest = max(SHORTER * self.plan.lease, min(delays, 0.5 * self.plan.lease))
         self.config["lease"] = max(0.1, shortest)
