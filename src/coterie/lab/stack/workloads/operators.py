@@ -15,6 +15,7 @@ from coterie.cluster.url import make_visit
 from coterie.cluster.wire.frames import OLDEST_PROTOCOL
 from coterie.errors import CoterieError, LockLost
 from coterie.lab.stack.scene import faults
+from coterie.lab.stack.scene.plan import generator
 from coterie.lab.stack.workloads.administrator import Habits
 from coterie.lab.stack.workloads.changes import Changes
 from coterie.lab.stack.workloads.locks import ExclusiveLocks, LeasedLocks
@@ -84,7 +85,7 @@ class HugeTimes(Changes):
         await super()._administer_in_peace(process, administrator, random)
 
 
-class Forces(Changes):
+class AfterLoss(Changes):
     """Quorums of disks that are lost for good: administrators go on with the voters that are left.
 
     Nothing that is promised may break as long as one of them forces. Two that force with other voters make two
@@ -92,9 +93,6 @@ class Forces(Changes):
     than that is excused. Their numbers have to differ, and one of them has to be followed in the end.
     """
 
-    sizes: ClassVar[tuple[int, ...]] = (3, 4, 5)
-    kinds: ClassVar[tuple[str, ...]] = ("lose-quorum", "lose-quorum", "kill", "terminate", "reset")
-    faults_most = 6
     habits: ClassVar[Habits] = Habits(
         voters_min=1, failures_borne_min=0, forces=True, patience=30.0
     )
@@ -120,20 +118,28 @@ class Forces(Changes):
             self.scene.counts[f"two clusters by two forces: {error.name}"] += 1
 
 
-class TwoForces(Forces):
+class Forces(AfterLoss):
+    """Administrators that force, and change what is left, while nodes end and begin."""
+
+    sizes: ClassVar[tuple[int, ...]] = (3, 4, 5)
+    kinds: ClassVar[tuple[str, ...]] = ("lose-quorum", "lose-quorum", "kill", "terminate", "reset")
+    faults_most = 6
+
+
+class TwoForces(AfterLoss):
     """Two voters are left of five, cut off from each other, each with an administrator who forces."""
 
     sizes: ClassVar[tuple[int, ...]] = (5,)
     kinds: ClassVar[tuple[str, ...]] = ("split-after-loss",)
     faults_least = faults_most = 1
     longest_leases = 40.0  # so that both find out that the others do not answer
-    habits: ClassVar[Habits] = Forces.habits._replace(only_forces=True)
+    habits: ClassVar[Habits] = AfterLoss.habits._replace(only_forces=True)
 
     async def _administer_in_peace(
         self, process: Process, administrator: Administrator, random: Random
     ) -> None:
         """Change the cluster that is left as in all worlds."""
-        administrator.habits = Forces.habits
+        administrator.habits = AfterLoss.habits
         await super()._administer_in_peace(process, administrator, random)
 
 
@@ -200,7 +206,7 @@ class EditedFiles(ExclusiveLocks):
 
     def scene_random(self) -> Random:
         """Return the generator for what is done to the file."""
-        return faults.generator(self.plan.seed, "edit")
+        return generator(self.plan.seed, "edit")
 
     def _edit(self, in_order: bool) -> None:
         for name in self.nodes[:-1]:
