@@ -117,6 +117,11 @@ class AfterLoss(Changes):
                 raise
             self.scene.counts[f"two clusters by two forces: {error.name}"] += 1
 
+    def _judge_error(self, process: Process, use: str, error: Exception) -> None:
+        """Expect no calm where disks were lost: what is held is lost by a force, as it says, and waits end later."""
+        if not self.scene.counts["quorums lost"]:
+            super()._judge_error(process, use, error)
+
 
 class Forces(AfterLoss):
     """Administrators that force, and change what is left, while nodes end and begin."""
