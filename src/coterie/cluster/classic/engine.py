@@ -21,6 +21,7 @@ from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.deadlocks.waits import Waits
 from coterie.locks.engine import LockState, Party, follow
 from coterie.process import Entered, MutexUser, Phase
+from coterie.system.aio import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -48,7 +49,8 @@ class ClassicClaim:
         self.lost: asyncio.Future[str] = loop.create_future()
         self.lock = lock
         self.awaits = Wanted(lock)
-        self.since = system.wall()
+        self.asked_at = system.wall()
+        self.entered_at: float | None = None
         self._engine = engine
 
     def valid(self) -> bool:
@@ -93,8 +95,16 @@ class ClassicEngine:
         self.waits = Waits(system.secret(16).hex(), self._blockers)
 
     async def open(self) -> None:
-        """Start the node."""
+        """Start the node; raise `Unavailable` if others refuse it, as they knew an earlier start of it."""
         await self.node.start()
+        try:
+            await self.node.settle()
+        except BaseException:
+            await to_the_end(self.close())
+            raise
+        if self._failure is not None:
+            await self.close()
+            raise self._failure
 
     async def close(self) -> None:
         """End all claims, and the node."""
@@ -217,6 +227,7 @@ class ClassicEngine:
         claim = self._holders[lock] = queue.popleft()
         self._token = max(self._token + 1, clock.number())
         claim.token = self._token
+        claim.entered_at = system.wall()
         claim.granted.set_result(claim.token)
 
     # Questions: a node knows only of itself
@@ -245,5 +256,8 @@ class ClassicEngine:
         return LockState(name, holders, [], [self._party(claim) for claim in waiting])
 
     def _party(self, claim: ClassicClaim) -> Party:
-        token = claim.granted.result() if claim.granted.done() else None
-        return Party(claim.lock, f"{system.host_name()}:{system.pid()}", claim.since, token)
+        owner = f"{system.host_name()}:{system.pid()}"
+        if claim.entered_at is None:
+            return Party(claim.lock, owner, claim.asked_at, None)
+        waited = max(0.0, claim.entered_at - claim.asked_at)
+        return Party(claim.lock, owner, claim.entered_at, claim.token, waited=waited)

@@ -113,6 +113,11 @@ class LeasedClaim:
         return self._since
 
     @property
+    def waited(self) -> float:
+        """How many seconds it waited until it was granted."""
+        return self.entered_at - self.asked_at
+
+    @property
     def awaits(self) -> Wanted:
         """What it waits for."""
         if self._awaits is None:
@@ -312,6 +317,17 @@ class LeaseGroup(Generic[SupplyT]):
                 claim.lost.set_result("the coordinator was closed")
             self.end(claim)
         self.supply.stop()
+
+    def change_supply(self, enter: Callable[[LeaseGroup[SupplyT]], SupplyT]) -> None:
+        """Go on with another supply, of which nothing was granted yet: what waits is asked for there."""
+        assert not self.held(), "a hold rests on the votes of the supply that granted it"
+        for lock in self.queues:
+            self.supply.withdraw(lock)
+        self.supply.stop()
+        self.supply = enter(self)
+        self._stock = self.supply.stock
+        for lock, queue in self.queues.items():
+            self._ask(self.supply.acquire, queue, lock)
 
     def _join_line(self, queue: LocalQueue, claim: LeasedClaim) -> None:
         """Let a claim wait behind others here, or share the hold that they have."""

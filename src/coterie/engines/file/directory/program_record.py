@@ -23,8 +23,9 @@ from _thread import allocate_lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.engines.file.directory import byte_lock
-from coterie.engines.file.directory.folder import READ
+from coterie.engines.file.directory.folder import READ, exchanged
 from coterie.engines.file.directory.pipes import lent, open_life
+from coterie.engines.file.directory.tokens import TOKEN_MAX
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder
@@ -34,6 +35,7 @@ SHARES, LENT = 1, 2  # flags: in shared mode; a child may have inherited the des
 SLOT_BYTES = 512
 PAGE_BYTES = max(4096, mmap.ALLOCATIONGRANULARITY)
 BOARD_BYTES_MAX = 1 << 26
+FOREIGN_BYTES_MAX = 1 << 24  # of the boards of one other user that are read in one look
 MAGIC = b"coterie board 2\n"
 EARLIER = (
     b"coterie board 1\n"  # of programs that lock a byte of `words` for each descriptor instead
@@ -45,7 +47,10 @@ NUMBER = struct.Struct("<Q")
 TOKEN = 16  # where this field is
 NAME, NAME_BYTES_MAX = FIELDS.size, 256
 TASK = NAME + NAME_BYTES_MAX
-TASK_BYTES_MAX = SLOT_BYTES - TASK
+MOMENT = struct.Struct("<d")
+GRANTED = SLOT_BYTES - MOMENT.size  # when it got the lock; 0 where it did not have to wait
+TASK_BYTES_MAX = GRANTED - TASK
+LATEST = 253_402_300_799.0  # seconds since 1970: the end of the year 9999
 LIFE_OFFSET = 1 << 61  # of the bytes that earlier programs lock in `words`
 LIFE_BITS = 60
 OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -54,7 +59,7 @@ OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class Slot:
     """One slot of our own board."""
 
-    __slots__ = ("_life", "_map", "_offset", "_texts")
+    __slots__ = ("_life", "_map", "_offset", "_texts", "_waits")
 
     def __init__(self, mapped: mmap.mmap, offset: int, life: int) -> None:
         """Use that part of the map; empty at first."""
@@ -62,6 +67,7 @@ class Slot:
         self._offset = offset
         self._life = life
         self._texts = (b"", b"")
+        self._waits = False  # or has waited; then the slot says when that ended
         mapped[offset] = EMPTY
 
     def write(  # noqa: PLR0917 - on the way of every lock, where keywords cost
@@ -83,6 +89,9 @@ class Slot:
             self._texts = (name, task)
             self._map[offset + NAME : offset + NAME + len(name)] = name
             self._map[offset + TASK : offset + TASK + len(task)] = task
+        if self._waits or state == WAITS:
+            self._waits = state == WAITS
+            MOMENT.pack_into(self._map, offset + GRANTED, 0.0)
         FIELDS.pack_into(
             self._map,
             offset,
@@ -105,6 +114,8 @@ class Slot:
 
     def hold(self, token: int) -> None:
         """Write that we hold the lock."""
+        if self._waits:
+            MOMENT.pack_into(self._map, self._offset + GRANTED, time.time())
         NUMBER.pack_into(self._map, self._offset + TOKEN, token)
         self._map[self._offset] = HOLDS
 
@@ -130,7 +141,7 @@ class Board:
         self._life = -1
         try:
             # One more, for the lock alone: a map has a copy of its descriptor, which a forked child keeps.
-            self._life = os.open(name, OPEN, dir_fd=boards.descriptor)
+            self._life = _open_again(name, boards, self._descriptor)
             byte_lock.call(self._life, byte_lock.SET, _LIVES)
             page, _ = self._find(0)
         except BaseException:
@@ -171,6 +182,14 @@ def _start(number: int) -> int:
     return PAGE_BYTES << (number - 1) if number else 0
 
 
+def _open_again(name: str, boards: Folder, descriptor: int) -> int:
+    again = os.open(name, OPEN, dir_fd=boards.descriptor)
+    if os.path.samestat(os.fstat(again), os.fstat(descriptor)):
+        return again
+    os.close(again)
+    raise exchanged(name)
+
+
 class BoardEntry(NamedTuple):
     """What a slot of a board says, and whose word that is."""
 
@@ -180,7 +199,8 @@ class BoardEntry(NamedTuple):
     offset: int
     name: str
     token: int
-    since: float
+    since: float  # when it asked
+    granted: float  # when it got the lock after it had waited; 0: it did not wait, or does not say
     owner: int  # the number of a task or thread of its program
     task: str
     request: int  # not used again by its program
@@ -204,8 +224,31 @@ def programs(boards: int) -> list[int]:
     return found
 
 
-def read_board(boards: int, program: int, lock_file: int) -> list[BoardEntry]:
-    """Read what the board of a program says now; nothing if it has none.
+class ReadingLimit:
+    """How much of the boards of each other user is read in one look: a user may write any number of any size."""
+
+    def __init__(self, foreign_bytes_max: int = FOREIGN_BYTES_MAX) -> None:
+        """Begin a look."""
+        self._max = foreign_bytes_max
+        self._read: dict[int, int] = {}  # bytes, by user
+        self.left_out: dict[int, int] = {}  # boards, by user
+
+    def permits(self, found: os.stat_result) -> bool:
+        """Return whether to read a board, and count it."""
+        if found.st_uid == os.geteuid():
+            return found.st_size <= BOARD_BYTES_MAX
+        size = self._read.get(found.st_uid, 0) + max(found.st_size, PAGE_BYTES)
+        if size > self._max:
+            self.left_out[found.st_uid] = self.left_out.get(found.st_uid, 0) + 1
+            return False
+        self._read[found.st_uid] = size
+        return True
+
+
+def read_board(
+    boards: int, program: int, lock_file: int, limit: ReadingLimit | None = None
+) -> list[BoardEntry]:
+    """Read what the board of a program says now; nothing if it has none, or if the limit does not permit that.
 
     `lock_file` is a descriptor of the locks, of no handle, by which to see which slots of earlier programs count.
     """
@@ -215,9 +258,9 @@ def read_board(boards: int, program: int, lock_file: int) -> list[BoardEntry]:
         return []
     try:
         found = os.fstat(board)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(found.st_mode) or not (limit or ReadingLimit()).permits(found):
             return []
-        size = min(found.st_size, BOARD_BYTES_MAX)
+        size = found.st_size
         # What is being written while we read differs, and is left out: it is about to change.
         first, second = os.pread(board, size, 0), os.pread(board, size, 0)
         lives = byte_lock.blocked(board, _LIVES)
@@ -257,7 +300,9 @@ def _header(content: bytes) -> tuple[str, str]:
     queues = content[len(MAGIC) : SLOT_BYTES].split(b"\0")[0].decode("utf-8", "replace").split("\n")
     if not content.startswith((MAGIC, EARLIER)) or len(queues) < 2:
         return "unknown", ""
-    return queues[0], queues[1]
+    from coterie.locks.legible import legible  # noqa: PLC0415 - who takes a free lock reads no board
+
+    return legible(queues[0]), queues[1] if queues[1].isprintable() else ""
 
 
 def _entry(
@@ -278,20 +323,29 @@ def _entry(
         position,
         life,
     ) = fields
-    if state > HOLDS or name_bytes > NAME_BYTES_MAX or task_bytes > TASK_BYTES_MAX:
+    if state > HOLDS or name_bytes > NAME_BYTES_MAX or task_bytes > SLOT_BYTES - TASK:
         return None
-    if life >> LIFE_BITS or not since >= 0:
+    if life >> LIFE_BITS or not 0 <= since <= LATEST or token > TOKEN_MAX:
         return None
+    name = slot[NAME : NAME + name_bytes].decode("utf-8", "replace")
+    if not name.isprintable():
+        return None  # no lock is called like this
+    from coterie.locks.legible import legible  # noqa: PLC0415 - as above
+
+    (granted,) = MOMENT.unpack_from(slot, GRANTED)
+    if state != HOLDS or task_bytes > TASK_BYTES_MAX or not since <= granted <= LATEST:
+        granted = 0.0  # programs of earlier versions write the end of a long task there
     return BoardEntry(
         state=state,
         shared=bool(flags & SHARES),
         lent=bool(flags & LENT),
         offset=lock_offset,
-        name=slot[NAME : NAME + name_bytes].decode("utf-8", "replace"),
+        name=name,
         token=token,
         since=since,
+        granted=granted,
         owner=owner,
-        task=slot[TASK : TASK + task_bytes].decode("utf-8", "replace"),
+        task=legible(slot[TASK : TASK + task_bytes].decode("utf-8", "replace")),
         request=request,
         position=position,
         life=life,
