@@ -56,7 +56,7 @@ ROOMS = {
     "lab.scenario": "catalogue errors process trace",
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
     "lab.simulate": "catalogue errors lab.scenario process trace",
-    "lab.stack": "catalogue cluster cluster.change cluster.classic cluster.membership"
+    "lab.stack": "catalogue cluster cluster.admin cluster.change cluster.classic cluster.membership"
     " cluster.store cluster.wire errors lab.serializability lab.trials locks process"
     " system trace transactions transactions.store",
     "lab.trials": "clocks errors lab.simulate process transactions transactions.schemes"
