@@ -25,6 +25,9 @@ ROOT = Path(__file__).parent.parent
 ENVIRONMENT = {
     "COTERIE_URL": "Where the locks are, for commands without --url.",
     "COTERIE_DIR": "The directory of file: locks, instead of /var/tmp/coterie.",
+    "COTERIE_SECRET_FILE": "A file with the secret of the cluster, 16 bytes at least: coterie secret makes one.",
+    "COTERIE_SECRET": "The secret itself. Commands under coterie lock do not inherit it.",
+    "COTERIE_OPERATOR_SECRET_FILE": "A file with the secret of those who may change the cluster.",
     "COTERIE_LOCK": "Set for the command that coterie lock runs: the name of the lock.",
     "COTERIE_TOKEN": "Likewise: the fencing token, which grows with every grant.",
 }

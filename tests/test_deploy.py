@@ -11,16 +11,18 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import coterie
-from coterie.cli.serve import command
+from coterie.cli.serve import check_closed, command
 from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
+from coterie.cluster.wire.security import SECRET_BYTES_MIN, Security
 from coterie.engines.file.directory.folder import COMMON, DEFAULT_FOLDER
+from coterie.errors import ConfigError
 from coterie.telemetry import Metrics
 from tests.cluster.local_cluster import document, url_of
 from tests.cluster.test_cluster_metrics import get
@@ -116,6 +118,12 @@ def test_the_panels_of_the_board_do_not_overlap() -> None:
     assert max(x for x, _ in cells) == 23, "a board has 24 columns"
 
 
+def without_secrets(text: str) -> dict[str, Any]:
+    """Return a configuration without the files that are not here."""
+    secret = ("secret-file", "operator-secret-file", "tls")
+    return {key: value for key, value in tomllib.loads(text).items() if key not in secret}
+
+
 def node_of(arguments: list[str], tmp_path: Path) -> str:
     """Let the command read these arguments, and return which node it would run."""
     assert arguments[0] == "serve"
@@ -137,7 +145,7 @@ def test_the_unit_runs_a_node_by_its_name(tmp_path: Path) -> None:
 
 
 def test_the_compose_file_runs_the_nodes_of_the_configuration(tmp_path: Path) -> None:
-    nodes = convert(tomllib.loads(read("coterie.toml"))).membership.members
+    nodes = convert(without_secrets(read("coterie.toml"))).membership.members
     (composed,) = read_all(read("compose.yml"))
     services = composed["services"]
     assert list(services) == [member.name for member in nodes]
@@ -154,7 +162,7 @@ def test_the_stateful_set_has_a_pod_for_each_node_of_the_configuration(tmp_path:
     pods = found["StatefulSet"]
     (container,) = pods["spec"]["template"]["spec"]["containers"]
     assert node_of(container["args"], tmp_path) == "$(POD_NAME)"
-    config = convert(tomllib.loads(found["ConfigMap"]["data"]["coterie.toml"]))
+    config = convert(without_secrets(found["ConfigMap"]["data"]["coterie.toml"]))
     name, service = pods["metadata"]["name"], found["Service"]["metadata"]["name"]
     assert pods["spec"]["serviceName"] == service
     names = [f"{name}-{number}" for number in range(pods["spec"]["replicas"])]
@@ -171,6 +179,73 @@ def test_the_stateful_set_has_a_pod_for_each_node_of_the_configuration(tmp_path:
     assert found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
     volumes = [claim["metadata"]["name"] for claim in pods["spec"]["volumeClaimTemplates"]]
     assert volumes == ["data"]
+
+
+def named_files(document: dict[str, Any]) -> list[str]:
+    """List the files with secrets that a configuration names."""
+    return [document["secret-file"], document["operator-secret-file"], *document["tls"].values()]
+
+
+def test_the_containers_find_every_secret_that_the_configuration_names() -> None:
+    document = tomllib.loads(read("coterie.toml"))
+    (composed,) = read_all(read("compose.yml"))
+    sources = set()
+    for name, service in composed["services"].items():
+        mounted = {}
+        for secret in service["secrets"]:
+            source, target = (
+                (secret, secret)
+                if isinstance(secret, str)
+                else (secret["source"], secret["target"])
+            )
+            mounted[f"/run/secrets/{target}"] = source
+        assert sorted(mounted) == sorted(named_files(document))
+        assert mounted["/run/secrets/node.key"] == f"{name}.key", "each node has a key of its own"
+        sources |= set(mounted.values())
+    assert composed["secrets"] == {name: {"file": f"./secrets/{name}"} for name in sources}
+
+
+def test_the_pods_find_every_secret_that_the_configuration_names() -> None:
+    found = {document["kind"]: document for document in read_all(read("kubernetes.yml"))}
+    spec = found["StatefulSet"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "secrets"]
+    (volume,) = [each for each in spec["volumes"] if each["name"] == "secrets"]
+    assert volume["secret"]["defaultMode"] == 0o440, "JSON and YAML know no octal numbers"
+    document = tomllib.loads(found["ConfigMap"]["data"]["coterie.toml"])
+    recipe = read("README.md").partition("kubectl create secret generic ")[2].partition("```")[0]
+    assert recipe.split()[0] == volume["secret"]["secretName"]
+    made = re.findall(r"--from-file=(\S+)", recipe)
+    assert {f"{mount['mountPath']}/{file}" for file in made} == set(named_files(document))
+    policy = found["NetworkPolicy"]["spec"]
+    labels = found["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"] == labels
+    ports = {rule["port"] for ingress in policy["ingress"] for rule in ingress["ports"]}
+    assert ports == {port["containerPort"] for port in container["ports"]}
+    assert all(ingress["from"] for ingress in policy["ingress"])
+
+
+@pytest.mark.parametrize("name", ["coterie.toml", "kubernetes.yml"])
+def test_no_node_of_these_files_lets_other_machines_in_without_a_proof(
+    name: str, tmp_path: Path
+) -> None:
+    """What they name is made here, so that `serve` gets as far as its judgement."""
+    text = read(name)
+    if name.endswith(".yml"):
+        (text,) = [d["data"]["coterie.toml"] for d in read_all(text) if d["kind"] == "ConfigMap"]
+    document = tomllib.loads(text)
+    del document["tls"]  # the recipe of tls.md has a test of its own
+    for key in ("secret-file", "operator-secret-file"):
+        document[key] = key
+        (tmp_path / key).write_text("x" * SECRET_BYTES_MIN)
+    config = convert(document, tmp_path)
+    for node, options in config.nodes.items():
+        check_closed(node, options.listen, config.security)
+        with pytest.raises(ConfigError, match="neither a secret nor TLS"):
+            check_closed(node, options.listen, Security())
+    if name == "coterie.toml":
+        shown = [options.metrics for options in config.nodes.values()]
+        assert all(address and address.is_loopback for address in shown)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates")
@@ -204,6 +279,13 @@ def test_a_cluster_starts_with_the_certificates_of_the_recipe(
                 assert [len(node.voting.programs.sinks) for node in nodes] == [1, 1, 1]
             with pytest.raises(coterie.Unavailable):
                 await coterie.connect(url).open()
+            # What a program has been given lets it call, and not listen in the place of a node.
+            await nodes.pop().stop()
+            nodes.append(Node(convert({**made, "tls": tls("program")}), "c", new_cluster=True))
+            await nodes[-1].start()
+            at_c = f"coterie://{configs['c'].membership.members[-1].address}?{query}"
+            with pytest.raises(coterie.Unavailable, match="purpose"):
+                await coterie.connect(at_c).open()
         finally:
             for node in nodes:
                 await node.stop()

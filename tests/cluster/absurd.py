@@ -46,7 +46,7 @@ class Drawer:
     def __init__(self, seed: int) -> None:
         self.dice = Random(seed)
 
-    def draw(self, kind: Any) -> Any:
+    def draw(self, kind: Any) -> Any:  # noqa: PLR0911 - a case for each kind of type
         match kind:
             case msgspec.inspect.Metadata(type=inner):
                 return self.draw(inner)
@@ -56,6 +56,10 @@ class Drawer:
                 return kind.cls(*(self.draw(field.type) for field in kind.fields))
             case msgspec.inspect.TupleType(item_types=types):
                 return tuple(self.draw(inner) for inner in types)
+            case msgspec.inspect.LiteralType(values=values):
+                return self.dice.choice(values)
+            case msgspec.inspect.DictType(key_type=key, value_type=inner):
+                return {self.draw(key): self.draw(inner) for _ in range(self.dice.randrange(3))}
             case msgspec.inspect.VarTupleType(item_type=inner):
                 return tuple(self.draw(inner) for _ in range(self.dice.randrange(4)))
             case _:
@@ -66,6 +70,7 @@ class Drawer:
             msgspec.inspect.IntType: self.numbers,
             msgspec.inspect.FloatType: self.times,
             msgspec.inspect.StrType: ("", "x"),
+            msgspec.inspect.BytesType: (b"", b"x" * 32),
             msgspec.inspect.BoolType: (False, True),
             msgspec.inspect.NoneType: (None,),
         }

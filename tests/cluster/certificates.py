@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def certificates(folder: Path, name: str) -> None:
     openssl(folder, "req", *key, *own, *end, *signed, *files)
 
 
-def tls(folder: Path, name: str, ca: str | None = None) -> dict[str, str]:
+def tls(folder: Path, name: str, ca: str | None = None) -> dict[str, Any]:
     return {
         "ca": str(folder / f"{ca or name}-ca.pem"),
         "certificate": str(folder / f"{name}.pem"),

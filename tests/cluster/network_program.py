@@ -52,7 +52,8 @@ def serve(folder: Path) -> list[subprocess.Popen[bytes]]:
         lines += [f"[nodes.{node}]", f'address = "{ADDRESSES[node]}:7420"']
     config = folder / "coterie.toml"
     config.write_text("\n".join(lines))
-    command = [*COTERIE, "serve", "--config", str(config), "--new-cluster", "--quiet", "--node"]
+    command = [*COTERIE, "serve", "--config", str(config), "--new-cluster", "--open", "--quiet"]
+    command.append("--node")
     return [
         subprocess.Popen(["ip", "netns", "exec", node, *command, node], stderr=subprocess.DEVNULL)
         for node in NODES

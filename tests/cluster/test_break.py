@@ -38,7 +38,7 @@ SECRET, OPERATORS = "a secret of all programs", "a secret of operators alone"
 NOTHING = BreakHold("x", (), 0)
 
 
-def config_of(**security: str) -> Config:
+def config_of(**security: Any) -> Config:
     return msgspec.structs.replace(convert(document(3)), security=Security(**security))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,7 +25,7 @@ TURNS = 50  # of the event loop, far more than it takes to read the files
 async def test_certificates_that_are_being_renewed_are_no_answer_of_the_others(
     tmp_path: Path,
 ) -> None:
-    files = {name: str(tmp_path / name) for name in ("ca", "certificate", "key")}  # not there now
+    files: dict[str, Any] = {name: str(tmp_path / name) for name in ("ca", "certificate", "key")}
     config = msgspec.structs.replace(convert(document(3), tmp_path), security=Security(**files))
     storage = Storage(tmp_path / "a")
     storage.open()

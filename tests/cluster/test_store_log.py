@@ -7,8 +7,7 @@ import errno
 import itertools
 import os
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,6 +21,7 @@ if sys.platform != "win32":
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
 
 def reopened(folder: Path) -> tuple[bytes, Sequence[bytes]]:
@@ -32,18 +32,18 @@ def reopened(folder: Path) -> tuple[bytes, Sequence[bytes]]:
 
 def let_opening(first: Callable[[Path], None], patch: pytest.MonkeyPatch) -> None:
     """Call this before a file of the log, or its folder, is opened."""
-    open_file, sync = Path.open, durable.sync_folder
+    open_file, sync = durable.open_private, durable.sync_folder
 
-    def opening(path: Path, *arguments: Any, **more: Any) -> Any:
+    def opening(path: Path, flags: int) -> int:
         first(path)
-        return open_file(path, *arguments, **more)
+        return open_file(path, flags)
 
     def syncing(folder: Path) -> None:
         first(folder)
         sync(folder)
 
-    patch.setattr(Path, "open", opening)
     for module in (durable, store_log):
+        patch.setattr(module, "open_private", opening)
         patch.setattr(module, "sync_folder", syncing)
 
 

@@ -21,7 +21,7 @@ from coterie.cluster.wire.frames import Welcome, decode_welcome
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.security import Security
-from tests.cluster.certificates import tls
+from tests.cluster.certificates import certificates, openssl, tls
 from tests.cluster.local_cluster import document, running, url_of
 
 if TYPE_CHECKING:
@@ -165,3 +165,27 @@ def test_half_of_a_tls_configuration_is_refused(folder: Path) -> None:
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(coterie.ConfigError, match="No such file"):
         convert(document(3, tls=tls(tmp_path, "ours")))
+
+
+def test_the_common_name_of_a_certificate_makes_no_node_of_it(tmp_path: Path) -> None:
+    """A program chooses its common name itself; only the alternative names say for which host it is."""
+    certificates(tmp_path, "ours")
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    signed = ["-x509", "-days", "2", "-CA", "ours-ca.pem", "-CAkey", "ours-ca.key"]
+    files = ["-keyout", "named.key", "-out", "named.pem"]
+    end = ["-addext", "basicConstraints=critical,CA:FALSE"]
+    openssl(tmp_path, "req", *key, "-subj", "/CN=localhost", *signed, *end, *files)
+    named = Security(**tls(tmp_path, "named", ca="ours"))
+
+    async def main() -> None:
+        server = await asyncio.start_server(
+            lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=named.server_context()
+        )
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(ssl.SSLCertVerificationError, match="ostname mismatch"):
+            await asyncio.open_connection(
+                "127.0.0.1", port, ssl=named.client_context(), server_hostname="localhost"
+            )
+        server.close()
+
+    asyncio.run(main())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from coterie.cli.common.output import say
 from coterie.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
@@ -59,11 +60,11 @@ def command(*, name: str, url: str | None, yes: bool) -> int:
 def _show(holding: Holding) -> None:
     found = holding.state
     for node, trouble in holding.troubles.items():
-        click.echo(f"node {node} could not be asked: {trouble}", err=True)
+        say(f"node {node} could not be asked: {trouble}", err=True)
     for owner, token in dict.fromkeys((party.owner, party.token) for party in found.holders):
-        click.echo(f"{owner} holds {found.name!r} with token {token}", err=True)
+        say(f"{owner} holds {found.name!r} with token {token}", err=True)
     for owner in found.silent:
-        click.echo(f"{owner} may hold {found.name!r} and does not answer", err=True)
+        say(f"{owner} may hold {found.name!r} and does not answer", err=True)
     if holding.participants:
         click.echo(f"{len(found.waiters)} wait for it", err=True)
 
@@ -81,9 +82,9 @@ def _report(answers: list[NodeAnswer]) -> int:
     told = sorted({label for answer in answers for label in answer.told})
     for answer in answers:
         if answer.trouble:
-            click.echo(f"node {answer.node} could not be asked: {answer.trouble}", err=True)
+            say(f"node {answer.node} could not be asked: {answer.trouble}", err=True)
     if told:
-        click.echo(f"told to stop: {', '.join(told)}")
+        say(f"told to stop: {', '.join(told)}")
         return 0
     if too_old:
         raise UsageError(

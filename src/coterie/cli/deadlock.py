@@ -8,7 +8,7 @@ import click
 
 from coterie.algorithms.deadlock.explanation import Explanation, describe, explain
 from coterie.algorithms.deadlock.graph_file import parse_graph, write_graph
-from coterie.cli.common.output import naming, print_json, print_table
+from coterie.cli.common.output import naming, print_json, print_table, say
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
@@ -105,9 +105,10 @@ def _print(graph: Graph[str], explanations: list[Explanation[str]]) -> None:
         if members in told:  # all members of a cycle have the same explanation
             continue
         told.add(members)
-        click.echo(f"\n{explanation.node} is deadlocked{_how(explanation)}:")
+        click.echo()
+        say(f"{explanation.node} is deadlocked{_how(explanation)}:")
         for line in explanation.text:
-            click.echo(f"  {line}")
+            say(f"  {line}")
     if not explanations:
         click.echo("\nno deadlock")
 

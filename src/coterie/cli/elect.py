@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from coterie.cli.common.output import output_option
+from coterie.cli.common.output import output_option, say
 from coterie.cli.common.signals import Signals
 from coterie.cli.lock.job import INTERRUPTED, enter, hold, job_options
 from coterie.cli.lock.program import Job, read_program
@@ -94,6 +94,6 @@ def _show(name: str, leader: Party | str | None, output: str) -> None:
     if output == "json":
         click.echo(msgspec.json.encode({"name": name, "leader": leader}))
     elif isinstance(leader, str) or leader is None:
-        click.echo(f"{name} {leader or '-'}")
+        say(f"{name} {leader or '-'}")
     else:
-        click.echo(f"{name} {leader.token} {leader.owner}")
+        say(f"{name} {leader.token} {leader.owner}")

@@ -12,6 +12,7 @@ import click
 
 from coterie.cli.common.imports import lasting_imports
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
+from coterie.locks.legible import one_line
 
 # The module of each subcommand in this package, which has a `command`, and its line in `--help`.
 COMMANDS = {
@@ -20,6 +21,7 @@ COMMANDS = {
     "lock": ("lock.command", "Hold a lock while a command runs."),
     "elect": ("elect", "Run a command on the leader only."),
     "serve": ("serve", "Run a voting node."),
+    "secret": ("secret", "Print a random secret for a cluster."),
     "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
     "cluster": ("cluster", "Change the voters of a running cluster."),
     "break": ("break_hold", "End the hold of a lock on a cluster."),
@@ -30,6 +32,7 @@ COMMANDS = {
     "simulate-stack": ("lab.simulate_stack", "Simulate a whole cluster as it is shipped."),
     "compare": ("lab.compare", "Measure algorithms beside their formulas."),
     "check": ("lab.check", "Explore every interleaving of an algorithm."),
+    "prove": ("lab.prove", "Prove an algorithm for every number of processes."),
     "lab": ("lab.play", "Play an algorithm by hand in the browser."),
     "compare-schemes": ("lab.compare_schemes", "Measure schemes of concurrency control."),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
@@ -128,7 +131,7 @@ def _status_of(error: BaseException) -> int:
         case click.Abort():
             return 130
         case CoterieError():
-            return _complain(str(error), error.exit_status)
+            return _complain(one_line(str(error)), error.exit_status)  # nodes may have said it
         case OSError(errno=number, filename=None) if number in FULL:
             # What is left in the buffer would fail once more when the interpreter ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

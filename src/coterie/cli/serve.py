@@ -22,13 +22,16 @@ from coterie.cluster.node import Node
 from coterie.cluster.runtime import descriptors
 from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.url import make_visit
-from coterie.cluster.wire.address import PORT, parse_address
-from coterie.errors import CoterieError, UsageError
+from coterie.cluster.wire.address import PORT, parse_address, parse_metrics_address
+from coterie.errors import ConfigError, CoterieError, UsageError
 from coterie.system.aio import new_event_loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
+
+    from coterie.cluster.wire.address import Address
+    from coterie.cluster.wire.security import Security
 
     Failed: TypeAlias = Callable[[CoterieError], None]  # is told why a node votes no more
     Nodes: TypeAlias = Callable[[Failed], AbstractAsyncContextManager[object]]
@@ -71,7 +74,17 @@ logger = logging.getLogger("coterie.cluster")
     metavar="ADDRESS",
     help=f"Where the node listens with --join, 0.0.0.0:{PORT} by default.",
 )
-@click.option("--metrics", metavar="ADDRESS", help="Where it shows its metrics with --join.")
+@click.option(
+    "--metrics",
+    metavar="ADDRESS",
+    help="Where it shows its metrics with --join; a port alone: on loopback.",
+)
+@click.option(
+    "--open",
+    "is_open",
+    is_flag=True,
+    help="Let other machines in without a secret or TLS: the network is your own.",
+)
 @click.option(
     "--new-cluster",
     is_flag=True,
@@ -105,6 +118,7 @@ def command(
     join: str | None,
     listen: str | None,
     metrics: str | None,
+    is_open: bool,
     new_cluster: bool,
     until_eof: bool,
     log: str,
@@ -127,7 +141,7 @@ def command(
             raise UsageError(
                 "--join takes the cluster as it is: leave out --config, --dev and theirs"
             )
-        _Joined(node, join, listen, metrics, data).run(web, until_eof=until_eof)
+        _Joined(node, join, listen, metrics, data, is_open).run(web, until_eof=until_eof)
         return
     if listen is not None or metrics is not None:
         raise UsageError("--listen and --metrics need --join; otherwise the cluster file sets them")
@@ -139,7 +153,8 @@ def command(
         _run_dev(dev, port, lease, data, web, until_eof=until_eof)
         return
     config = load(path, {"COTERIE_DATA": data} if data else None)
-    nodes = partial(_node, config, _choose(config, node), new_cluster=new_cluster)
+    name = _choose(config, node, is_open=is_open)
+    nodes = partial(_node, config, name, new_cluster=new_cluster)
     pages = _Pages(f"coterie:{path or ''}", web)
     run(_serve(nodes, pages, lambda: None, until_eof=until_eof))
 
@@ -217,6 +232,7 @@ class _Joined(NamedTuple):
     listen: str | None
     metrics: str | None
     data: str | None
+    is_open: bool
 
     @property
     def url(self) -> str:
@@ -235,7 +251,7 @@ class _Joined(NamedTuple):
             self.node,
             parse_address(self.listen or f"0.0.0.0:{PORT}"),
             Path(self.data).absolute() / self.node,
-            parse_address(self.metrics, None) if self.metrics else None,
+            parse_metrics_address(self.metrics) if self.metrics else None,
         )
 
     def run(self, web: int | None, *, until_eof: bool) -> None:
@@ -243,17 +259,32 @@ class _Joined(NamedTuple):
         run(self._serve(self.place(), _Pages(self.url, web), until_eof=until_eof))
 
     async def _serve(self, place: Location, pages: _Pages, *, until_eof: bool) -> None:
-        config = await spare_config(place, make_visit(self.url))
+        visit = make_visit(self.url)
+        if not self.is_open:
+            check_closed(place.node, place.listen, visit.security)
+        config = await spare_config(place, visit)
         nodes = partial(_node, config, place.node, new_cluster=False)
         await _serve(nodes, pages, lambda: None, until_eof=until_eof)
 
 
-def _choose(config: Config, node: str | None) -> str:
+def check_closed(node: str, listen: Address, security: Security) -> None:
+    """Raise `ConfigError` if programs of other machines could take part that have proven nothing."""
+    if security.is_open and not listen.is_loopback:
+        raise ConfigError(
+            f"node {node!r} listens on {listen}, where other machines reach it, and has neither a secret nor"
+            " TLS: set secret-file (coterie secret makes one) or [tls]; or say --open if all that"
+            " reaches it may take part"
+        )
+
+
+def _choose(config: Config, node: str | None, *, is_open: bool) -> str:
     names = [member.name for member in config.membership.members]
     if node is None and len(names) > 1:
         raise UsageError(f"say which node this is with --node, one of: {', '.join(names)}")
     name = names[0] if node is None else node
     config.membership.voter(name)
+    if not is_open:
+        check_closed(name, config.options(name).listen, config.security)
     return name
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.common.duration import duration
-from coterie.cli.common.output import print_json, print_table
+from coterie.cli.common.output import print_json, print_table, say
 from coterie.errors import UsageError
 from coterie.locks.status import find_source
 from coterie.locks.url import choose_url
@@ -117,7 +117,7 @@ def _show_pages(url: str | None, port: int | None, *, browser: bool) -> int:
 def _show(source: Source, view: str, output: str) -> int:
     status = asyncio.run(source.look(locks=view in ("locks", "waiters"), waits=view == "graph"))
     for note in status.notes:
-        click.echo(note, err=True)
+        say(note, err=True)
     if view == "graph":
         return _show_graph(status, output)
     if output == "json":
@@ -144,7 +144,7 @@ def _show_graph(status: Status, output: str) -> int:
 def print_nodes(status: Status) -> None:
     """Print a row for each node, and the health of the service."""
     if status.kind == "lock directory":
-        click.echo(status.summary)
+        say(status.summary)
         return
     if status.kind == "server":
         header = ["server", *status.columns, "state"]
@@ -156,7 +156,8 @@ def print_nodes(status: Status) -> None:
             for node in status.nodes
         ]
     print_table(header, rows)
-    click.echo(f"\n{status.summary}", err=True)
+    click.echo(err=True)
+    say(status.summary, err=True)
 
 
 def _facts(node: NodeView, status: Status, unknown: str) -> list[str]:

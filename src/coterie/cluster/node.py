@@ -10,6 +10,7 @@ import msgspec
 
 from coterie import system
 from coterie.cluster.change.formation import form
+from coterie.cluster.membership.proof import Prover
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
@@ -68,6 +69,7 @@ class Node:
             self._storage,
             self._fail,
             reach=self._reach,
+            prover=Prover(config.membership.cluster, config.security),
             new_cluster=new_cluster,
             ask_nodes=self._ask_nodes if config.witness else None,
             trusts_programs=not config.security.operator_secret,

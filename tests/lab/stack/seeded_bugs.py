@@ -59,6 +59,7 @@ class Bug:
     seeds: int = 100  # from 0 on, in which it has to be noticed
     first: int = 0  # to be tried first, for it was noticed there
     details: str | None = None
+    tls: bool = False
 
 
 BUGS: dict[str, Bug] = {
@@ -181,6 +182,14 @@ BUGS: dict[str, Bug] = {
     ),
     "a frame that is joined to another is lost": Bug(
         Connection, "            start = end\n", "            start = len(view)\n", "classic"
+    ),
+    "a hello that comes with the end of a TLS handshake is dropped": Bug(
+        Connection,
+        "            self._keep_early(data)\n            return",
+        "            return",
+        "exclusive",
+        first=3,
+        tls=True,
     ),
     "frames leave in another order": Bug(
         Connection,

@@ -15,7 +15,7 @@ def noticed(bug: Bug) -> str:
     something else now, others do.
     """
     for seed in (bug.first, *range(bug.seeds)):
-        violation = run_seed(seed, bug.workload, bug.details).violation
+        violation = run_seed(seed, bug.workload, bug.details, tls=bug.tls).violation
         if violation:
             return violation
     return ""
@@ -30,6 +30,6 @@ def test_it_is_noticed(name: str) -> None:
 @pytest.mark.parametrize("workload", sorted({bug.workload for bug in BUGS.values()}))
 def test_nothing_is_noticed_without_a_bug(workload: str) -> None:
     bugs = [bug for bug in BUGS.values() if bug.workload == workload]
-    for seed, details in sorted({(bug.first, bug.details or "") for bug in bugs}):
-        outcome = run_seed(seed, workload, details or None)
+    for seed, details, tls in sorted({(bug.first, bug.details or "", bug.tls) for bug in bugs}):
+        outcome = run_seed(seed, workload, details or None, tls=tls)
         assert not outcome.violation, f"{outcome.command}: {outcome.text}"

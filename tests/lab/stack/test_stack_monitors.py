@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -173,13 +174,19 @@ def test_those_that_share_may_come_in_any_order_and_overtake_no_other(stage: Sta
 
 
 @pytest.mark.parametrize(
-    ("reason", "verdict"),
-    [("a frame of 7 bytes; at most 5", "accused"), ("no handshake in 10 s", "")],
+    ("reason", "first_fault", "verdict"),
+    [
+        ("a frame of 7 bytes; at most 5", 0.0, "accused"),
+        ("no handshake in 10 s", 0.0, ""),
+        ("no handshake in 10 s", math.inf, "accused"),
+    ],
 )
-def test_a_peer_that_is_accused_is_noticed(stage: Stage, reason: str, verdict: str) -> None:
+def test_a_peer_that_is_accused_is_noticed(
+    stage: Stage, reason: str, first_fault: float, verdict: str
+) -> None:
     logger = logging.getLogger("coterie.cluster")
     before = logger.level, logger.propagate, list(logger.handlers)
-    with AccusationMonitor(stage.world):
+    with AccusationMonitor(stage.world, first_fault):
         logger.warning("connection with %s refused: %s", "n1:5", reason)
     assert stage.verdict() == verdict
     assert (logger.level, logger.propagate, logger.handlers) == before

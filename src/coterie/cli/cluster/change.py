@@ -147,8 +147,7 @@ async def _look(terms: Terms, *, forms: bool) -> KnownConfiguration:
         )
     if number == 0 and not forms:
         await refuse_unformed(standing)
-    await check_orders(standing)
-    return standing
+    return await check_orders(standing)
 
 
 async def refuse_unformed(standing: KnownConfiguration) -> None:

@@ -60,9 +60,7 @@ def run_force(
 
 async def look_for_orders(url: str | None) -> KnownConfiguration:
     """Look where a cluster stands that takes orders from here."""
-    standing = await look(visit_of(url))
-    await check_orders(standing)
-    return standing
+    return await check_orders(await look(visit_of(url)))
 
 
 def ask_for_name(standing: KnownConfiguration) -> None:

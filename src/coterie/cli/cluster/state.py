@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from coterie.cli.cluster.change import visit_of
-from coterie.cli.common.output import print_json, print_table
+from coterie.cli.common.output import print_json, print_table, say
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.plan import failures_borne, protocol_of, votes_of
 from coterie.cluster.change.survey import (
@@ -89,14 +89,15 @@ def show_state(url: str | None, output: str) -> int:
     ]
     rows += [[spare.name, spare.address, "", spare.state, "", ""] for spare in settlement.spares]
     print_table(header, rows)
-    click.echo(
-        f"\ncluster {settlement.cluster}: configuration {settlement.number}, {settlement.state};"
+    click.echo(err=True)
+    say(
+        f"cluster {settlement.cluster}: configuration {settlement.number}, {settlement.state};"
         f" {settlement.coterie}, lease {settlement.lease:g} s, protocol {settlement.protocol};"
         f" {settlement.outlook}",
         err=True,
     )
     if settlement.advice:
-        click.echo(settlement.advice, err=True)
+        say(settlement.advice, err=True)
     return settlement.health
 
 

@@ -83,6 +83,11 @@ def _cell(value: Any) -> str:
     return one_line(str(value))  # it may come from another user, or another program
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line in which there may be text of other programs, or of nodes that lie."""
+    click.echo(one_line(text), err=err)
+
+
 def sentence(text: str) -> str:
     """Return the text with a capital at its beginning and a full stop at its end."""
     return text[:1].upper() + text[1:].removesuffix(".") + "."

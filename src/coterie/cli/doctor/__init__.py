@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from coterie.cli.common.output import output_option, print_json, print_table
+from coterie.cli.common.output import output_option, print_json, print_table, say
 from coterie.cli.doctor.machine import look_at_disk, look_at_machine
 from coterie.cli.doctor.reach import data_folders, look_at_lines, look_at_service
 from coterie.locks.url import choose_url
@@ -46,5 +46,5 @@ def command(*, url: str | None, data: tuple[Path, ...], output: str) -> int:
         print_table(["what", "state", "found"], rows)
         for each in diagnoses:
             if each.advice:
-                click.echo(f"{each.what}: {each.advice}", err=True)
+                say(f"{each.what}: {each.advice}", err=True)
     return 1 if any(each.state == "bad" for each in diagnoses) else 0

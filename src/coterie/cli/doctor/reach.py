@@ -74,6 +74,9 @@ def look_at_lines(url: str) -> Iterator[Diagnosis]:
     tls = visit.security.client_context()
     for address in visit.addresses:
         yield from asyncio.run(_call(address, tls))
+    for path in visit.security.exposed_files():
+        found, advice = "every user of this machine can read it", f"chmod 600 {path}"
+        yield Diagnosis(f"secret in {path}", "look", found, advice)
     if visit.security.is_open:
         yield Diagnosis(
             "secret and TLS",

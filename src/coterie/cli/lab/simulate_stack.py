@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -19,7 +19,14 @@ from coterie.cli.common.progress import ProgressLine
 from coterie.cli.lab.options import write_trace
 from coterie.cli.lab.workers import workers
 from coterie.errors import UsageError
-from coterie.lab.stack.campaign import Outcome, draw, run_plan, run_seed, shrink
+from coterie.lab.stack.campaign import (
+    Outcome,
+    classic_pairs,
+    draw,
+    run_plan,
+    run_seed,
+    shrink,
+)
 from coterie.lab.stack.workloads.catalogue import WORKLOADS
 from coterie.lab.stack.world import memory
 
@@ -42,6 +49,14 @@ FAILURES_SHOWN = 10
     help=f"One of {', '.join(WORKLOADS)}. Default: each seed draws one.",
 )
 @click.option("--details", help="Algorithm/variant of a classic workload, scheme of a store.")
+@click.option(
+    "--classics",
+    is_flag=True,
+    help="So many seeds of each classic algorithm with each kind of fault that it tolerates.",
+)
+@click.option(
+    "--tls", is_flag=True, help="Over TLS. Default: a fifth of seeds that draw a workload."
+)
 @click.option("--keep", metavar="I,J,...", help="Faults to keep, by number; 'none' for no fault.")
 @click.option(
     "--trace",
@@ -57,6 +72,8 @@ def command(
     jobs: int,
     workload: str | None,
     details: str | None,
+    classics: bool,
+    tls: bool,
     keep: str | None,
     trace_file: Path | None,
     output: str,
@@ -67,16 +84,20 @@ def command(
     leaving faults out, and can be seen again by the command that is printed.
     Exits with 1 if a promise was broken.
     """
+    if classics and (seeds is None or workload is not None or details is not None):
+        raise UsageError("--classics takes --seeds, and no --workload and no --details")
     if seeds is None:
-        plan = _plan(seed, workload, details, keep)
+        plan = _plan(draw(seed, workload, details, tls=tls), keep)
         return _run_one(plan, trace_file, output, shrinks=keep is None)
     if keep is not None or trace_file is not None:
         raise UsageError("--keep and --trace belong to a single seed: leave out --seeds")
-    report = _Report(seeds)
+    chosen = classic_pairs() if classics else [(workload, details)]
+    runs = [Chosen(number, *each) for each in chosen for number in range(seed, seed + seeds)]
+    report = _Report(len(runs))
     with tempfile.TemporaryDirectory(prefix="coterie-stack-", dir=memory()) as folder:
         # Workers that are ended leave files behind, which are gone with this folder.
-        run = partial(run_seed, workload=workload, details=details, folder=Path(folder))
-        with contextlib.closing(_outcomes(run, range(seed, seed + seeds), jobs)) as outcomes:
+        run = partial(_run, folder=Path(folder), tls=tls)
+        with contextlib.closing(_outcomes(run, runs, jobs)) as outcomes:
             report.read(outcomes)
     if output == "json":
         print_json(report.facts())
@@ -84,13 +105,24 @@ def command(
         report.print()
     if report.failures:
         first = report.failures[0]
-        plan = _plan(first.seed, workload, details, None)
+        plan = draw(first.seed, first.workload, first.details, tls=first.tls)
         return _run_one(plan, Path(f"stack-seed-{first.seed}.svg"), output, shrinks=True)
     return 0
 
 
-def _plan(seed: int, workload: str | None, details: str | None, keep: str | None) -> RunPlan:
-    plan = draw(seed, workload, details)
+class Chosen(NamedTuple):
+    """A run of a campaign."""
+
+    seed: int
+    workload: str | None
+    details: str | None
+
+
+def _run(chosen: Chosen, *, folder: Path, tls: bool) -> Outcome:
+    return run_seed(chosen.seed, chosen.workload, chosen.details, folder=folder, tls=tls)
+
+
+def _plan(plan: RunPlan, keep: str | None) -> RunPlan:
     if keep is None:
         return plan
     try:
@@ -213,17 +245,17 @@ def _listed(counts: Counter[str]) -> str:
 
 
 def _outcomes(
-    run: Callable[[int], Outcome], seeds: Iterable[int], jobs: int
+    run: Callable[[Chosen], Outcome], chosen: Iterable[Chosen], jobs: int
 ) -> Generator[Outcome, None, None]:
     """Run seeds, in this process or in several that end when this one does."""
     if jobs == 1:
-        yield from map(run, seeds)
+        yield from map(run, chosen)
         return
-    left = iter(seeds)
+    left = iter(chosen)
     with workers(jobs) as executor:
-        running = {executor.submit(run, seed) for seed in itertools.islice(left, 2 * jobs)}
+        running = {executor.submit(run, each) for each in itertools.islice(left, 2 * jobs)}
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 yield future.result()
-                running |= {executor.submit(run, seed) for seed in itertools.islice(left, 1)}
+                running |= {executor.submit(run, each) for each in itertools.islice(left, 1)}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+OURS = ("COTERIE_SECRET", "COTERIE_OPERATOR_SECRET")  # and not for the program
 
 
 class Job(NamedTuple):
@@ -40,8 +41,13 @@ def read_program(program: tuple[str, ...], shell: str | None) -> tuple[str, ...]
 
 
 def environment(tokens: Mapping[str, int], waited: float) -> dict[str, str]:
-    """Return the environment of the program: ours, the tokens of the locks and the time waited."""
-    return os.environ | {
+    """Return the environment of the program: ours, the tokens of the locks and the time waited.
+
+    Secrets stay here: what the program starts, logs or dumps is not meant to take part in the cluster.
+    Variables that name files stay, so that a `coterie lock` within the program finds them.
+    """
+    inherited = {name: value for name, value in os.environ.items() if name not in OURS}
+    return inherited | {
         "COTERIE_LOCK": ",".join(tokens),
         "COTERIE_TOKEN": ",".join(str(token) for token in tokens.values()),
         "COTERIE_WAITED": f"{waited:.3f}",

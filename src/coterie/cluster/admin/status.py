@@ -301,13 +301,15 @@ async def _survey(
     ]
     # A program may be as far from its node as that is from here.
     longest = max((each.round_trip for each in consultations.values()), default=0.0)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(max(ANSWERS_SECONDS_MIN, ROUND_TRIPS * longest)):
-            for survey in surveys.values():
-                await survey.complete.wait()
-    for task in listening:
-        task.cancel()
-    await asyncio.gather(*listening, return_exceptions=True)
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(ANSWERS_SECONDS_MIN, ROUND_TRIPS * longest)):
+                for survey in surveys.values():
+                    await survey.complete.wait()
+    finally:  # also for a caller who has given up: what is left would fail when its connection is closed
+        for task in listening:
+            task.cancel()
+        await asyncio.gather(*listening, return_exceptions=True)
     return list(zip(surveys.values(), parts, strict=True))
 
 

@@ -17,6 +17,7 @@ from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.membership.config import Config, NodeOptions
 from coterie.cluster.membership.discovery import is_served, newest
 from coterie.cluster.membership.membership import Membership
+from coterie.cluster.membership.proof import Prover, UnprovenError
 from coterie.cluster.runtime.durable import replace
 from coterie.cluster.voter.storage import Storage
 from coterie.errors import ConfigError, NotFormed, Unavailable, UsageError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.access import Visit
     from coterie.cluster.wire.address import Address
+    from coterie.cluster.wire.security import Security
 
 REMEMBERED = "cluster"  # the file in the data directory
 RETRY_SECONDS = 0.5
@@ -109,6 +111,7 @@ async def _learn_when_formed(place: Location, visit: Visit, known: Membership | 
         learnt = await _learn(place, visit, known)
         _check_algorithm(learnt)
         if learnt.decided is not None:
+            _check_proof(learnt, visit.security)
             return learnt
         try:
             await forming_goal(learnt, visit.security, commanded=False)
@@ -133,6 +136,14 @@ def _remembered(path: Path) -> Membership | None:
         return None
     except msgspec.MsgspecError as error:
         raise ConfigError(f"{path} is damaged: {error}; join with an empty directory") from None
+
+
+def _check_proof(membership: Membership, security: Security) -> None:
+    """Raise `ConfigError` if no node vouches for it that has the operator secret."""
+    try:
+        Prover(membership.cluster, security).check(membership.configuration)
+    except UnprovenError as error:
+        raise ConfigError(f"cluster {membership.cluster!r} cannot be joined: {error}") from None
 
 
 def _check_algorithm(membership: Membership) -> None:

@@ -26,7 +26,7 @@ from coterie.cluster.wire.places import Places
 from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.trouble import explain
-from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
+from coterie.errors import ChangeConflict, ConfigError, CoterieError, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -336,19 +336,41 @@ def _state_of_stranger(condition: Condition, newest: Configuration) -> str:
     return REMOVED
 
 
-async def check_orders(standing: KnownConfiguration) -> None:
-    """Raise `ConfigError` if the voters take no orders from here: they may ask for another secret."""
+async def check_orders(standing: KnownConfiguration) -> KnownConfiguration:
+    """Return what nodes say that have proven to know the operator secret; all else is left out.
+
+    What was found so far needed the secret of the cluster, which programs have as well. An order makes the
+    nodes take over the configuration that it begins with, so no program may have made that up.
+    Raises `ConfigError` if the voters take no orders from here: they may ask for another secret. Raises
+    `ChangeConflict` if none of them knows this configuration any more, or ever has.
+    """
+    if not standing.up:
+        return standing
+    refusals = []
     for voter in standing.voters:
         if voter.seat not in standing.up:
             continue  # a node with another disk is a spare, and may be set up otherwise
         try:
-            async with standing.command(voter):
-                return
+            async with standing.command(voter) as talk:
+                if not standing.security.has_operators or standing.configuration.number == 0:
+                    return standing
+                theirs = (await talk.ask(Query(), Condition)).configuration
         except FAULTS as error:
-            raise ConfigError(
+            refusals.append(
                 f"{voter.name} answers questions and takes no orders from here: {explain(error)}; if"
                 " the cluster has an operator secret, name its file in COTERIE_OPERATOR_SECRET_FILE"
-            ) from None
+            )
+            continue
+        if theirs is not None and theirs.is_same(standing.configuration):
+            check_decided(theirs)
+            return msgspec.structs.replace(standing, membership=standing.membership.after(theirs))
+    if len(refusals) == len(standing.up):
+        raise ConfigError(refusals[0])
+    raise ChangeConflict(
+        f"no node of cluster {standing.membership.cluster!r} vouches for configuration"
+        f" {standing.configuration.number}: it has just been changed, or a program has made this up; look"
+        " again with coterie cluster status"
+    )
 
 
 def check_protocol(standing: KnownConfiguration, protocol: int) -> None:

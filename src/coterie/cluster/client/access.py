@@ -16,6 +16,7 @@ from coterie.cluster.membership.discovery import (
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.handshake import Caller, Identity, new_identity
 from coterie.cluster.wire.link import Link
+from coterie.cluster.wire.listener import warn_of_exposed_files
 from coterie.cluster.wire.places import Places
 from coterie.cluster.wire.voter_frames import decode_from_voter
 from coterie.errors import UsageError
@@ -181,6 +182,7 @@ class Visit:
 
     async def open(self) -> Membership:
         """Learn the configuration; raise `UsageError` if no program outside its nodes has locks."""
+        warn_of_exposed_files(self.security)
         membership = await self.learn()
         if membership.algorithm is not None:
             names = ", ".join(member.name for member in membership.members)

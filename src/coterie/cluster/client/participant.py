@@ -21,6 +21,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Stale,
 )
 from coterie.algorithms.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
+from coterie.cluster.client.news import News
 from coterie.cluster.membership.abstention import no_votes
 from coterie.cluster.membership.discovery import is_served, newest
 from coterie.cluster.membership.membership import check_heard
@@ -154,7 +155,8 @@ class ParticipantHost:
         self._upcalls = upcalls
         self._time = clock.RunningClock()
         self._abstentions: dict[ProcessId, Abstention] = {}  # as far as voters have answered
-        self._awaited: Configuration | None = None  # that voters have told of, and is not passed on
+        self._news = News()  # what voters have told of, and is not confirmed
+        self._awaited: Configuration | None = None  # that is confirmed, and is not passed on
         self._makes_links = links
         self._tasks = Tasks()
         self._leaving: list[str] = []  # locks that are given back at the end of this turn
@@ -359,20 +361,13 @@ class ParticipantHost:
         self.received[type(frame).__name__] += 1
         match frame:
             case Reply() | Ack() | Answer() | Nack():
-                sessions = self.participant.sessions
-                if voter not in sessions.voters:
-                    return  # it votes no more, and its link is being closed
-                self._host.step(self.participant.receive, voter, frame)
-                self.age()  # where the frame has moved the clock, time goes on from there
-                is_left = voter not in sessions.voters  # that was the last word to hear from it
-                if not is_left and sessions.uplink(voter).grace and voter not in self._abstentions:
-                    self.ask_why([voter])
+                self._receive_in_session(voter, frame)
             case NewConfiguration(configuration):
-                check_heard(configuration, self.membership.configuration)
-                self._await_voters(configuration)
+                if (confirmed := self._confirm(voter, configuration)) is not None:
+                    self._await_voters(confirmed)
             case Stale(configuration):
-                check_heard(configuration, self.membership.configuration)
-                self._receive_about_configurations(voter, frame)
+                if (confirmed := self._confirm(voter, configuration)) is not None:
+                    self._receive_about_configurations(voter, Stale(confirmed))
             case Behind():
                 self._receive_about_configurations(voter, frame)
             case AskOwner():
@@ -385,6 +380,16 @@ class ParticipantHost:
                 self._upcalls.learn(voter, frame)
             case _:
                 raise ProtocolError(f"a {type(frame).__name__} came without a question")
+
+    def _receive_in_session(self, voter: ProcessId, frame: Reply | Ack | Answer | Nack) -> None:
+        sessions = self.participant.sessions
+        if voter not in sessions.voters:
+            return  # it votes no more, and its link is being closed
+        self._host.step(self.participant.receive, voter, frame)
+        self.age()  # where the frame has moved the clock, time goes on from there
+        is_left = voter not in sessions.voters  # that was the last word to hear from it
+        if not is_left and sessions.uplink(voter).grace and voter not in self._abstentions:
+            self.ask_why([voter])
 
     def _receive_about_configurations(self, voter: ProcessId, frame: Stale | Behind) -> None:
         if voter in self.participant.sessions.voters:
@@ -402,6 +407,26 @@ class ParticipantHost:
             link.send(frame)
 
     # Configurations
+
+    def _confirm(self, voter: ProcessId, told: Configuration) -> Configuration | None:
+        """Return what a voter tells, as soon as it may be followed; others are asked about it first.
+
+        A voter alone could make us count by voters of its own, beside a holder that counts by those of all.
+        What is known already says nothing new.
+        """
+        check_heard(told, self.membership.configuration)
+        awaited = self._awaited
+        if told.number <= self.participant.sessions.known:
+            return told
+        if awaited is not None and awaited.is_same(told):
+            return awaited
+        is_new = self._news.take(voter, told)
+        followed = (self.participant.configuration, self.participant.next, awaited)
+        confirmed = self._news.confirmed(told, [each for each in followed if each is not None])
+        if confirmed is None and is_new:
+            for other in self._news.lacking(told, self.links):
+                self._send(other, NewConfiguration(told))
+        return confirmed
 
     def _await_voters(self, configuration: Configuration) -> None:
         """Call the voters of a newer configuration; it counts when a quorum of them is there.
@@ -430,6 +455,7 @@ class ParticipantHost:
     def _hear(self, event: Event) -> None:
         match event:
             case Learnt(configuration):
+                self._news.forget(configuration.number)
                 if self._awaited is not None and self._awaited.number <= configuration.number:
                     self._awaited = None
                 self._call_voters(self.membership.after(configuration))
@@ -466,8 +492,10 @@ class ParticipantHost:
                 found = newest(answers, identity, firmly=self.is_bound)
                 if self._follows(found, answers):
                     return
-                voter = self.participant.sessions.voters[0]
-                self.receive(voter, NewConfiguration(found.configuration))
+                # Who can reach no quorum any more knows nothing but what the nodes answer that are there,
+                # like a program that has just begun. After a force no more of them can say it.
+                check_heard(found.configuration, self.membership.configuration)
+                self._await_voters(found.configuration)
 
     def _follows(self, found: Membership, answers: Sequence[KnownMembership]) -> bool:
         """Return whether the program goes over to another installation, which is what answers now.

@@ -27,7 +27,7 @@ import msgspec
 from coterie.algorithms.mutex.quorum.leased.settings import Policy, Settings
 from coterie.catalogue import find
 from coterie.cluster.membership.membership import Choice, Member, Membership, check_times
-from coterie.cluster.wire.address import Address, parse_address
+from coterie.cluster.wire.address import Address, parse_address, parse_metrics_address
 from coterie.cluster.wire.local_node import LocalNode
 from coterie.cluster.wire.security import Security, read_secret
 from coterie.coteries import parse_coterie
@@ -280,6 +280,7 @@ def read_security(
         key,
         operator_secret,
         operator_trouble,
+        tuple(filter(None, ("" if secret else secret_file, operator_secret_file))),
     )
     security.secret_bytes()
     if not operator_trouble:
@@ -301,7 +302,7 @@ def _options(
         data = folder / written.data / name
     return NodeOptions(
         parse_address(node.listen or node.address),
-        parse_address(node.metrics, None) if node.metrics else None,
+        parse_metrics_address(node.metrics) if node.metrics else None,
         data,
         parse_address(node.store, None) if node.store else None,
     )

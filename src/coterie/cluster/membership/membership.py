@@ -163,6 +163,8 @@ def check_learnt(membership: Membership, digest: str) -> None:
     ports = [member.address.port for member in membership.members]
     sound = len(ports) > 0 and all(0 < port < 65536 for port in ports)
     sound = sound and (decided is not None or len(names) == len(ports))
+    hosts = [member.address.host for member in membership.members]
+    sound = sound and all(text.isprintable() for text in (membership.cluster, *names, *hosts))
     if not sound or membership.digest != digest:
         raise ProtocolError("its configuration makes no sense, or is not the one that it uses")
 

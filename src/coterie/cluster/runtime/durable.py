@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from typing import IO, TYPE_CHECKING
 
@@ -25,7 +26,7 @@ class FolderLock:
     def take(self) -> None:
         """Make the folder, and take it or raise `ConfigError`."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_private(self._folder)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
             file = os.fdopen(os.open(self._folder / "lock", flags, 0o600), "rb+", buffering=0)
         except OSError as error:
@@ -44,10 +45,24 @@ class FolderLock:
             self._file = None
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder that its owner alone can read; close one of ours that an earlier version left open."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.name == "posix":
+        known = folder.stat()
+        if known.st_uid == os.geteuid() and stat.S_IMODE(known.st_mode) & 0o077:
+            folder.chmod(0o700)
+
+
+def open_private(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file that its owner alone can read, if it is made: the opener for `open`."""
+    return os.open(path, flags, 0o600)
+
+
 def replace(path: Path, content: bytes) -> None:
     """Put content under a name; after a crash at any time the old or the new is found there whole."""
     new = path.with_suffix(".new")
-    with new.open("wb") as file:
+    with open(new, "wb", opener=open_private) as file:
         file.write(content)
         file.flush()
         system.sync(file.fileno())

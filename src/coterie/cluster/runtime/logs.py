@@ -36,11 +36,26 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(fields).decode()
 
 
+class LineFormatter(logging.Formatter):
+    """Writes a record as a line, whatever its values are; a traceback follows on lines of its own."""
+
+    def __init__(self) -> None:
+        """Prepare."""
+        super().__init__(TEXT, defaults={"event": "-"})
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        """Write the line, with an escape for what a terminal would obey."""
+        line = super().formatMessage(record)
+        if line.isprintable():
+            return line
+        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
+
+
 def make_formatter(form: str) -> logging.Formatter:
     """Return what writes records as `json` or as `text`, with the name of the event in both."""
     if form == "json":
         return JsonFormatter()
-    return logging.Formatter(TEXT, defaults={"event": "-"})
+    return LineFormatter()
 
 
 def log_to_stderr(form: str, *, verbose: bool) -> None:

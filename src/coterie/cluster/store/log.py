@@ -16,14 +16,14 @@ it, so an old log is never played after a new snapshot.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 import msgspec
 
 from coterie import system
 from coterie.cluster.runtime.descriptors import Reserve
-from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
+from coterie.cluster.runtime.durable import FolderLock, open_private, replace, sync_folder
 from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEAD = struct.Struct(">II")  # length and checksum of what follows
+
+
+def open_log(path: Path, mode: Literal["wb", "ab"]) -> FileIO:
+    """Open a file that its owner alone can read, if it is made here."""
+    return open(path, mode, buffering=0, opener=open_private)
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -99,7 +104,7 @@ class StoreLog:
         old, number = self._path(self._number), self._number + 1
         content = framed(msgspec.msgpack.encode(Snapshot(number, value)))
         with self._reserve.lent():
-            new = self._path(number).open("wb", buffering=0)
+            new = open_log(self._path(number), "wb")
             try:
                 sync_folder(self._folder)  # the new log is there before the snapshot that names it
                 replace(self._snapshot, content)
@@ -157,7 +162,7 @@ class StoreLog:
             # under its name by now, so a power loss brings no other back, whose log is needed.
             if other != path:
                 other.unlink(missing_ok=True)
-        return path.open("ab", buffering=0)
+        return open_log(path, "ab")
 
 
 def framed(content: bytes) -> bytes:

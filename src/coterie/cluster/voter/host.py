@@ -27,6 +27,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 from coterie.algorithms.mutex.quorum.leased.saved import read_saved
 from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.cluster.membership.membership import check_heard, objection_to_meaning
+from coterie.cluster.membership.proof import Prover, UnprovenError
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.deaths import DeathDesk
@@ -37,6 +38,7 @@ from coterie.cluster.voter.report import abstention, describe, describe_obstacle
 from coterie.cluster.voter.storage import NoDisk
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
+from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.voter_frames import (
     AskDeath,
     BreakHold,
@@ -50,6 +52,7 @@ from coterie.cluster.wire.voter_frames import (
     NodeStatus,
     Reach,
     TokenBound,
+    check_locks,
     decode_to_voter,
 )
 from coterie.errors import ConfigError, ProtocolError
@@ -93,19 +96,20 @@ class VoterHost:
         on_disk_failure: Callable[[OSError], None],
         *,
         reach: Callable[[str, str, Callable[[Reached], None]], None],
+        prover: Prover | None = None,
         new_cluster: bool = False,
         ask_nodes: AskNodes | None = None,
         trusts_programs: bool = True,
     ) -> None:
         """Prepare; without storage, numbers go on from the time of day.
 
-        `reach` calls another node by name and address, and passes on what came of it. `ask_nodes` asks
-        the other nodes which programs are dead; None: none is taken for dead before its lease is
-        over. Programs are asked too if they are trusted with that.
+        `reach` calls another node and passes on what came of it. Without a `prover` all are operators.
+        `ask_nodes` asks the other nodes which programs are dead; None: none is taken for dead before its
+        lease is over. Programs are asked too if they are trusted with that.
         """
         self.node = node
-        self._founded = membership
-        self._shown = membership  # the newest that it knows, though it may have no part in it
+        self._prover = prover or Prover(membership.cluster, Security())
+        self._founded = self._shown = membership  # shown: the newest that it knows
         self._considered: Configuration | None = None  # that of the voter, as `_shown` knows it
         self.started = system.now()
         self._outlasts = -math.inf  # until when nodes abstain that were asked during recovery
@@ -141,6 +145,7 @@ class VoterHost:
             self.host,
             self.programs,
             membership=lambda: self.membership,
+            prover=self._prover,
             reach=reach,
         )
 
@@ -205,6 +210,7 @@ class VoterHost:
             self._take_vouch(self._storage)
         self.voter.is_witness = self.deaths is not None
         self.host.start(clock.number())
+        self._prove()
         self._runs = True
         if self._hosted.resumed:
             logger.info(
@@ -381,11 +387,7 @@ class VoterHost:
         self.received[type(frame).__name__] += 1
         match frame:
             case NewConfiguration(configuration):
-                # Programs that take locks pass on what they have heard from voters: without that, a
-                # voter that was away would not learn of a change whose changer is gone.
-                if not identity and not self.programs.is_operator(number):
-                    raise ProtocolError("a configuration of a program that is no operator")
-                self.learn(configuration)
+                self._take_news(number, identity, configuration)
             case (
                 Query()
                 | Reach()
@@ -421,6 +423,8 @@ class VoterHost:
                 f"a frame in the name of another participant, {frame.session.participant!r}"
             )
         voter = self._hosted.voter
+        if isinstance(frame, Data):
+            check_locks(frame, voter.ballots)
         reading = self._time.read(voter.clock)
         voter.advance(reading)
         self.host.step(voter.receive, number, frame)
@@ -459,11 +463,38 @@ class VoterHost:
 
     # Configurations
 
+    def _take_news(self, number: ProcessId, identity: str, configuration: Configuration) -> None:
+        """Learn of a configuration from an operator, or from a program that passes on its proof."""
+        if self.programs.is_operator(number):
+            self.learn(self._prover.prove(configuration))
+        elif not identity:
+            raise ProtocolError("a configuration of a program that is no operator")
+        elif self._prover.is_proven(configuration):
+            # Programs that take locks pass on what they have heard from voters: without that, a
+            # voter that was away would not learn of a change whose changer is gone.
+            self.learn(configuration)
+        elif configuration.number > self.membership.configuration.number:
+            # Its connection stays: an honest program of an earlier version passes on no proofs.
+            self.programs.doubt(identity, str(UnprovenError(configuration.number)))
+
+    def _prove(self) -> None:
+        """Prove what this node goes by, as far as it came without a proof: from its disk, or merged."""
+        adopted, shown = self.voter.configuration, self._shown.decided
+        if adopted is not None and not self._prover.is_proven(adopted):
+            self.voter.configuration = self._prover.prove(adopted)
+        if shown is not None and not self._prover.is_proven(shown):
+            self._shown = self._founded.after(self._prover.prove(shown))
+
     def learn(self, configuration: Configuration) -> None:
-        """Adopt a configuration, or show it to others if this node has no part in it."""
+        """Adopt a configuration, or show it to others if this node has no part in it.
+
+        Raise `ProtocolError` if nothing may follow from it, or if it is not proven.
+        """
         check_heard(configuration, self.membership.configuration)
+        self._prover.check(configuration)
         before, shown_before = self.voter.number, self.membership.configuration.number
         self.host.step(self.voter.adopt, configuration)
+        self._prove()
         if configuration.number > self._shown.configuration.number:
             self._shown = self._founded.after(configuration)
         if self.voter.number < 0 <= before:

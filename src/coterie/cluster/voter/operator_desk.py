@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.frames import Ask
     from coterie.algorithms.mutex.quorum.leased.voter import Voter
     from coterie.cluster.membership.membership import Membership
+    from coterie.cluster.membership.proof import Prover
     from coterie.cluster.runtime.host import Host
     from coterie.cluster.voter.hosted_voter import HostedVoter
     from coterie.cluster.voter.programs import Programs
@@ -47,6 +48,7 @@ class OperatorDesk:
         programs: Programs,
         *,
         membership: Callable[[], Membership],
+        prover: Prover,
         reach: Callable[[str, str, Callable[[Reached], None]], None],
     ) -> None:
         """Prepare.
@@ -57,6 +59,7 @@ class OperatorDesk:
             host: Runs each step of the voter.
             programs: The programs that are connected, operators among them.
             membership: Returns the newest configuration that the node knows.
+            prover: Proves what an operator imposes, as this node tells it to others.
             reach: Calls another node by name and address, and passes on what came of it.
         """
         self._node = node
@@ -64,6 +67,7 @@ class OperatorDesk:
         self._host = host
         self._programs = programs
         self._membership = membership
+        self._prover = prover
         self._reach = reach
 
     @property
@@ -99,7 +103,7 @@ class OperatorDesk:
                 self._host.step(self._voter.receive, number, frame)
 
     def _impose(self, order: Impose) -> None:
-        configuration = order.configuration
+        configuration = self._prover.prove(order.configuration)
         check_heard(configuration, self._membership().configuration)
         self._host.step(self._voter.impose, configuration)
         self._programs.announce(self._membership())

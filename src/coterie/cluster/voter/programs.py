@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from coterie.process import ProcessId
 
 logger = logging.getLogger("coterie.cluster")
+
+
+DOUBT_PAUSE_SECONDS = 60.0  # between two lines: any program can make a node write one
 
 
 class FrameSink(Protocol):
@@ -57,6 +61,7 @@ class Programs:
         self._versions: dict[str, int] = {}  # of the protocol, that participants speak
         self._operators: dict[ProcessId, str] = {}  # their labels
         self._told: dict[ProcessId, tuple[Configuration, float]] = {}  # what, and when
+        self._doubted = -math.inf  # when a program was last not followed, and the log says so
 
     def restore(self, numbers: dict[str, ProcessId], labels: dict[str, str]) -> None:
         """Go on with the participants that had a session at an orderly end."""
@@ -166,6 +171,17 @@ class Programs:
                 sink.close(reason)
 
     # Frames
+
+    def doubt(self, identity: str, reason: str) -> None:
+        """Log that a program is not followed in what it says of the cluster, once in a while."""
+        if system.now() < self._doubted + DOUBT_PAUSE_SECONDS:
+            return
+        self._doubted = system.now()
+        logger.warning(
+            "node %(node)s does not follow program %(program)s: %(reason)s",
+            {"node": self._node, "program": self.labels.get(identity, "unknown"), "reason": reason},
+            extra={"event": "configuration-unproven"},
+        )
 
     def announce(self, membership: Membership) -> None:
         """Tell participants of the newest configuration, also those that have nothing to say just now.

@@ -24,7 +24,7 @@ from coterie import system
 from coterie.algorithms.mutex.quorum.leased.saved import is_unnumbered
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.runtime.descriptors import Reserve
-from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
+from coterie.cluster.runtime.durable import FolderLock, make_private, replace, sync_folder
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
@@ -100,9 +100,9 @@ class Storage:
         The file for the identity is there before the lock, though empty. So a start that was killed in
         between is not taken for one of an earlier version.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private(self._folder)
         if not (self._folder / "lock").exists():
-            self._identity.touch()
+            self._identity.touch(mode=0o600)
             sync_folder(self._folder)
         return not self._identity.exists() or self._bound.exists()
 

@@ -21,6 +21,12 @@ class Address(msgspec.Struct, frozen=True, array_like=True):
         """Return the address as people write it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether no other machine reaches it; the name of a host may mean any of its addresses."""
+        host = _literal(self.host)
+        return self.host == "localhost" or (host is not None and host.is_loopback)
+
     def leads_elsewhere_than(self, other: Address) -> bool:
         """Return whether who listens here cannot be reached there, as far as the two say.
 
@@ -38,6 +44,13 @@ def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(host)
     except ValueError:
         return None
+
+
+def parse_metrics_address(text: str) -> Address:
+    """Return where metrics are shown; a port alone is one of this machine, for the page has no password."""
+    if text.isascii() and text.isdecimal():
+        text = f"127.0.0.1:{text}"
+    return parse_address(text, None)
 
 
 def parse_address(text: str, port: int | None = PORT) -> Address:

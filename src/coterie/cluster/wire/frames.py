@@ -75,6 +75,10 @@ class Proof(Service, frozen=True):
     proof: bytes
     key: bytes
 
+    def __repr__(self) -> str:
+        """Write neither: the key opens the identity."""
+        return "Proof(…)"
+
 
 class Refusal(Service, frozen=True):
     """The connection is refused; the reason is for people.

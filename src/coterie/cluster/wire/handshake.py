@@ -38,6 +38,7 @@ from coterie.cluster.wire.frames import (
     decode_proof,
     decode_welcome,
 )
+from coterie.cluster.wire.security import Discreet
 from coterie.errors import ProtocolError
 from coterie.locks.legible import legible
 
@@ -58,8 +59,10 @@ DEPARTURES: dict[Departure, str] = {
 OLDEST_FIELDS = 8  # of a hello and of a welcome, in the oldest protocol
 
 
-class Identity(msgspec.Struct, frozen=True):
+class Identity(Discreet, frozen=True):
     """A name that no other start of any process has had, with the key to it."""
+
+    hidden = frozenset({"key"})
 
     name: str
     key: bytes
@@ -77,8 +80,10 @@ def name_of(key: bytes) -> str:
     return hashlib.sha256(key).hexdigest()[:32]
 
 
-class Credentials(msgspec.Struct, frozen=True):
+class Credentials(Discreet, frozen=True):
     """What both ends of a connection have to agree on."""
+
+    hidden = frozenset({"secret", "operator"})
 
     cluster: str
     configuration: str

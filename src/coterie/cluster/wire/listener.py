@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from coterie.cluster.wire.frames import Hello
     from coterie.cluster.wire.handshake import Credentials
     from coterie.cluster.wire.local_node import LocalNode
+    from coterie.cluster.wire.security import Security
 
 UNPROVEN_MAX = 256  # connections that are in the handshake
 UNPROVEN_SHARE = 8  # they take one in so many descriptors at most
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -126,12 +126,14 @@ class Listener:
             {"node": self._name, "address": self._listen},
             extra={"event": "node-listens"},
         )
-        if self._security.is_open and self._listen.host not in LOOPBACK:
+        if self._security.is_open and not self._listen.is_loopback:
             logger.warning(
                 "node %(node)s has neither a secret nor TLS: any program that reaches it may lock",
                 {"node": self._name},
                 extra={"event": "node-unprotected"},
             )
+
+        warn_of_exposed_files(self._security)
 
     def _begin(self) -> asyncio.Protocol:
         """Make what takes a connection that is being accepted."""
@@ -234,6 +236,16 @@ class Listener:
         for connection in connections:
             await connection.wait_closed()
         self._complaints.close()
+
+
+def warn_of_exposed_files(security: Security) -> None:
+    """Log which files with secrets other users of this machine can read."""
+    for path in security.exposed_files():
+        logger.warning(
+            "every user of this machine can read %(path)s, and so take part in the cluster: chmod 600 it",
+            {"path": path},
+            extra={"event": "secret-exposed"},
+        )
 
 
 def _level(hello: Hello) -> int:

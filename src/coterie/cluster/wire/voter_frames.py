@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -10,6 +10,7 @@ from msgspec import Meta
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 from coterie.algorithms.mutex.quorum.leased.frames import (
     Ask,
+    Data,
     Downward,
     LifeName,
     NewConfiguration,
@@ -17,7 +18,12 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Tell,
 )
 from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
+from coterie.errors import ProtocolError, UsageError
 from coterie.locks.leases.frames import Asked, AskOwner, LockReport, OwnerReport, Owners
+from coterie.locks.names import check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 Text: TypeAlias = Annotated[str, Meta(max_length=10_000)]
 LIVES_MAX = 1000  # that one question names
@@ -203,6 +209,23 @@ FromVoter: TypeAlias = (
     | AskDeath
     | Deaths
 )
+
+
+def check_locks(frame: Data, known: Container[str]) -> None:
+    """Raise `ProtocolError` if a frame names a lock that no program of ours can have asked for.
+
+    Names go into tables and logs. Those that are `known` were checked when they came first.
+    """
+    for body in frame.bodies:
+        if body.lock in known:
+            continue
+        try:
+            legal = check_name(body.lock)
+        except UsageError as error:
+            raise ProtocolError(str(error)) from None
+        if legal != body.lock:
+            raise ProtocolError(f"lock name {body.lock!r}: its Unicode is not in normal form C")
+
 
 decode_to_voter = msgspec.msgpack.Decoder(ToVoter).decode
 decode_from_voter = msgspec.msgpack.Decoder(FromVoter).decode

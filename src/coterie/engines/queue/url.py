@@ -31,6 +31,10 @@ class ServerUrl(NamedTuple):
     detects: bool
     parameters: dict[str, str]  # of the engine
 
+    def __repr__(self) -> str:
+        """Write where it is, and neither the password nor parameters that may be secret."""
+        return f"<{self.scheme}://{self.shown}/{self.path}>"
+
     @property
     def is_seen(self) -> bool:
         """Whether other programs of the machine may see the end of this one."""

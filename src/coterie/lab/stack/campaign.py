@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,15 @@ from coterie.transactions.catalogue import schemes
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+    from random import Random
 
+    from coterie.lab.stack.scene.plan import Fault
+    from coterie.lab.stack.workloads.workload import Workload
     from coterie.trace import Trace
 
 LEASE_DELAYS = 20  # one way, that a lease of classic nodes is longer than
 FAULT_SECONDS_LEASES = 8  # in which faults begin
+TLS_SHARE = 0.2  # of the seeds of a mixed campaign
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Outcome:
     counts: dict[str, int] = field(default_factory=dict)
     violation: str = ""  # the name of the promise that did not hold
     text: str = ""
+    tls: bool = False
 
     @property
     def command(self) -> str:
@@ -47,14 +53,21 @@ class Outcome:
         words = ["coterie", "simulate-stack", "--seed", str(self.seed), "--workload", self.workload]
         if self.details:
             words += ["--details", self.details]
+        if self.tls:
+            words.append("--tls")
         return " ".join(words)
 
 
-def draw(seed: int, workload: str | None = None, details: str | None = None) -> RunPlan:
-    """Decide everything about the run of a seed."""
+def draw(
+    seed: int, workload: str | None = None, details: str | None = None, *, tls: bool = False
+) -> RunPlan:
+    """Decide everything about the run of a seed; without a workload also what that is, and whether over TLS."""
     random = generator(seed, "cluster")
-    # From a generator of its own: the command that names the workload draws the same cluster.
-    name = workload or generator(seed, "workload").choice(MIXED)
+    # From generators of their own: the command that names all this draws the same cluster.
+    name = workload
+    if name is None:
+        name, details = draw_workload(generator(seed, "workload"))
+        tls = tls or generator(seed, "tls").random() < TLS_SHARE
     kind = WORKLOADS[name]
     lease = random.choice(LEASES)
     nodes = random.choice(kind.sizes)
@@ -80,21 +93,26 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
         wall_error=random.choice(kind.wall_errors),
         delay=delay,
         spread=spread,
-        duration=lease * FAULT_SECONDS_LEASES,
+        duration=kind.prologue_seconds + lease * FAULT_SECONDS_LEASES,
         details=random.choice(_details(name)) if details is None else details,
+        tls=tls,
     )
-    stage = program_names(plan) if name not in OF_NODES_ALONE else []
-    longest = lease * kind.longest_leases
-    faults = draw_faults(
-        seed,
+    return replace(plan, faults=_faults(plan, kind))
+
+
+def _faults(plan: RunPlan, kind: type[Workload]) -> tuple[Fault, ...]:
+    stage = program_names(plan) if plan.workload not in OF_NODES_ALONE else []
+    return draw_faults(
+        plan.seed,
         kind.kinds,
         [*node_names(plan), *kind.spares],
         [*stage, *kind.administrators],
         duration=plan.duration,
-        longest=longest,
+        longest=plan.lease * kind.longest_leases,
+        least=kind.faults_least,
         most=kind.faults_most,
+        begin=kind.prologue_seconds + 0.2,
     )
-    return replace(plan, faults=faults)
 
 
 def _details(workload: str) -> list[str]:
@@ -133,6 +151,17 @@ OF_NODES_ALONE = (
     "leaders",
     "leaders-apart",
 )
+CLASSIC = "classic and any other"  # draws one of the pairs below
+OF_CLASSICS = (
+    "classic",
+    "classic-crashes",
+    "classic-long",
+    "classic-late",
+    "classic-returns",
+    "classic-rejoins",
+    "leaders",
+    "leaders-apart",
+)
 MIXED = (
     "locks",
     "locks",
@@ -151,14 +180,21 @@ MIXED = (
     "new-disks",
     "pauses",
     "resets",
-    "classic",
-    "classic",
-    "classic-crashes",
-    "classic-long",
-    "classic-late",
-    "classic-returns",
-    "leaders",
-    "leaders-apart",
+    *[CLASSIC] * 10,
+    "changes",
+    "change-crashes",
+    "change-pauses",
+    "change-resets",
+    "change-disks",
+    "installations",
+    "mixed-disks",
+    "set-back-disks",
+    "small-changes",
+    "huge-times",
+    "forces",
+    "two-forces",
+    "breaks",
+    "edited-files",
     "far-store",
     "store-lives",
     "store-disks",
@@ -166,6 +202,21 @@ MIXED = (
     "store",
     "store-mixture",
 )
+
+
+def draw_workload(random: Random) -> tuple[str, str | None]:
+    """Draw a workload of the mixed campaign, and its details if they are not left to the cluster's draw."""
+    name = random.choice(MIXED)
+    return random.choice(classic_pairs()) if name == CLASSIC else (name, None)
+
+
+def classic_pairs() -> list[tuple[str, str]]:
+    """List each classic algorithm with each workload of faults that it claims to bear.
+
+    One is drawn among these and not among workloads, or an algorithm that shares its kind of fault with
+    ten others would hardly be seen under it.
+    """
+    return [(workload, details) for workload in OF_CLASSICS for details in _details(workload)]
 
 
 def classics(*, crash: bool) -> list[str]:
@@ -206,7 +257,14 @@ def run_plan(
 ) -> tuple[Outcome, Trace, list[str]]:
     """Run a plan; give what came of it, its trace, and a log for people."""
     violation = text = ""
-    with World(plan.seed, traced=traced, folder=folder) as world, AccusationMonitor(world):
+    kind = WORKLOADS[plan.workload]
+    first = min((fault.at for fault in plan.faults), default=math.inf)
+    if kind.administrators:
+        first = 0.0  # they die, and kill, as they please
+    with (
+        World(plan.seed, traced=traced, folder=folder) as world,
+        AccusationMonitor(world, first, kind.excuses),
+    ):
         scene = Scene(world, plan)
         world.network.delay, world.network.spread = plan.delay, plan.spread
         workload = WORKLOADS[plan.workload](scene)
@@ -230,6 +288,7 @@ def run_plan(
             dict(sorted(scene.counts.items())),
             violation,
             text,
+            plan.tls,
         )
         title = f"seed {plan.seed}, {plan.workload} {plan.details}".strip()
         trace = world.recorder.trace(title, max(1, len(world.names())), plan.seed)
@@ -243,9 +302,11 @@ def run_seed(
     details: str | None = None,
     keep: Sequence[int] | None = None,
     folder: Path | None = None,
+    *,
+    tls: bool = False,
 ) -> Outcome:
     """Run a seed, with all its faults or only those with these numbers; disks are in `folder`."""
-    plan = draw(seed, workload, details)
+    plan = draw(seed, workload, details, tls=tls)
     return run_plan(plan if keep is None else plan.keeping(keep), folder=folder)[0]
 
 

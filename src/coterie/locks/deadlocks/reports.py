@@ -15,6 +15,7 @@ import msgspec
 
 from coterie.algorithms.deadlock.condition import Condition
 from coterie.algorithms.deadlock.victim import seniority
+from coterie.locks.legible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -134,7 +135,7 @@ def names(owners: Iterable[LockOwner]) -> dict[OwnerId, str]:
     processes = [owner.process for owner in known.values()]
     for owner in known.values():
         alone = processes.count(owner.process) == 1
-        name = owner.process if alone else f"{owner.process} {owner.task}"
+        name = one_line(owner.process if alone else f"{owner.process} {owner.task}")
         found[owner.id] = name if name not in found.values() else f"{name} #{owner.id.number}"
     return found
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from coterie.locks.deadlocks.reports import Hold, Wanted
 from coterie.locks.engine import Party
+from coterie.locks.legible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +41,7 @@ class OwnerQuery:
     def name(self, voter: ProcessId, answer: Owners) -> None:
         """Take the names that a voter gave."""
         self._awaited.discard(voter)
-        self._labels.update(answer.labels)
+        self._labels.update({name: one_line(label) for name, label in answer.labels.items()})
         for report in answer.locks:
             concerned = self._concerned.setdefault(report.wanted, {})
             self._voted_for.setdefault(report.wanted, {}).update(dict.fromkeys(report.owners))
@@ -173,4 +174,4 @@ class OwnerQuery:
         ]
 
     def _label(self, identity: str) -> str:
-        return self._labels.get(identity, identity)
+        return self._labels.get(identity, one_line(identity))

@@ -326,6 +326,132 @@ def full_disk(scene: Scene, fault: Fault) -> None:
     _later(scene, fault, go_on)
 
 
+# What belongs to other machines
+
+
+def swap_disks(scene: Scene, fault: Fault) -> None:
+    """Boot two machines with the disk of each other, for a while."""
+    _boot_otherwise(scene, fault, [fault.first, fault.second])
+    first, second = (scene.world.machines[name] for name in (fault.first, fault.second))
+    first.swap_disks(second)
+
+
+def clone_disk(scene: Scene, fault: Fault) -> None:
+    """Boot a machine with a copy of the disk of another one, which goes on, for a while."""
+    world = scene.world
+    copy = world.lay_aside(fault.second)
+    world.machines[fault.second].disk.copy_to(copy.disk)
+    _boot_otherwise(scene, fault, [fault.first])
+    world.machines[fault.first].swap_disks(copy)
+
+
+def old_disk(scene: Scene, fault: Fault) -> None:
+    """Boot a machine with the disk that it had in an earlier installation, for a while."""
+    earlier = scene.earlier_disks.get(fault.first)
+    if earlier is None:
+        return
+    copy = scene.world.lay_aside(fault.first)
+    earlier.disk.copy_to(copy.disk)
+    _boot_otherwise(scene, fault, [fault.first])
+    scene.world.machines[fault.first].swap_disks(copy)
+
+
+def old_disks(scene: Scene, fault: Fault) -> None:
+    """Boot all nodes with the disks that they had in an earlier installation, for a while."""
+    for name in scene.earlier_disks:
+        old_disk(scene, replace(fault, first=name))
+
+
+def set_back_disk(scene: Scene, fault: Fault) -> None:
+    """Set a disk back to what it was when the fault began: a snapshot is restored, for good."""
+    world = scene.world
+    machine, snapshot = world.machines[fault.first], world.lay_aside(fault.first)
+    machine.disk.copy_to(snapshot.disk)
+
+    def restore() -> None:
+        scene.counts["disks set back"] += 1
+        _switch_off(scene, fault.first)
+        machine.swap_disks(snapshot)
+        machine.own_disk = machine.disk
+        _power_on(scene, fault.first)
+
+    _later(scene, fault, restore)
+
+
+def lose_quorum(scene: Scene, fault: Fault) -> None:
+    """Lose the disks of more than half of the voters for good; their nodes come back as spares that join.
+
+    By a file all nodes of which are new they would form another cluster.
+    """
+    voting = sorted(scene.voting)
+    if scene.counts["quorums lost"] or scene.counts["disks lost"] or not voting:
+        return
+    scene.counts["quorums lost"] += 1
+    for name in voting[: len(voting) // 2 + 1]:
+        _switch_off(scene, name)
+        scene.world.machines[name].disk.wipe()
+        scene.joined.add(name)
+        scene.world.at(scene.world.now + 0.05 * fault.seconds, _power_on, scene, name)
+
+
+def split_after_loss(scene: Scene, fault: Fault) -> None:
+    """Lose a quorum of disks; two of the voters that are left do not reach each other for a while.
+
+    Of two administrators each reaches one of them.
+    """
+    left = sorted(scene.voting)[len(scene.voting) // 2 + 1 :]
+    administrators = [name for name in scene.roles if name.startswith("admin")]
+    if len(left) < 2 or len(administrators) < 2:
+        return
+    lose_quorum(scene, fault)
+    for first, second in zip((left[0], *administrators), (left[1], left[1], left[0]), strict=True):
+        cut(scene, replace(fault, first=first, second=second))
+
+
+def give_address(scene: Scene, fault: Fault) -> None:
+    """Switch a machine off, and give its address to a node of another installation, for a while."""
+    strangers, network = scene.strangers, scene.world.network
+    if not strangers or fault.first in network.owners:
+        return
+    stranger = strangers[int(fault.share * len(strangers))]
+    _switch_off(scene, fault.first)
+    network.owners[fault.first] = stranger
+
+    def take_back() -> None:
+        del network.owners[fault.first]
+        for other in scene.world.machines:
+            for connection in network.between(stranger, other):
+                connection.reset()
+        _power_on(scene, fault.first)
+
+    _later(scene, fault, take_back)
+
+
+def _boot_otherwise(scene: Scene, fault: Fault, names: list[str]) -> None:
+    """Switch machines off, to be booted when their disks are changed, and again with their own."""
+    world = scene.world
+    for name in names:
+        _switch_off(scene, name)
+        world.at(world.now + 0.05 * fault.seconds, _power_on, scene, name)
+
+    def put_right() -> None:
+        for name in names:
+            _switch_off(scene, name)
+        for name in names:
+            world.give_back_disk(name)
+        for name, machine in world.machines.items():
+            if not machine.is_up and name in scene.roles and scene.roles[name].is_node:
+                _power_on(scene, name)
+
+    _later(scene, fault, put_right)
+
+
+def _switch_off(scene: Scene, name: str) -> None:
+    machine = scene.world.machines[name]
+    if machine.is_up:
+        machine.power_off()
+
+
 KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "block": block,
     "cut": cut,
@@ -357,9 +483,32 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "step-wall": step_wall,
     "slow-disk": slow_disk,
     "full-disk": full_disk,
+    "swap-disks": swap_disks,
+    "clone-disk": clone_disk,
+    "old-disk": old_disk,
+    "old-disks": old_disks,
+    "set-back-disk": set_back_disk,
+    "give-address": give_address,
+    "lose-quorum": lose_quorum,
+    "split-after-loss": split_after_loss,
 }
-OF_TWO = ("block", "cut", "stall", "stall-dials", "former-life", "short-life", "reset", "new-disk")
+MIX_UPS = ("swap-disks", "clone-disk", "old-disk", "old-disks", "set-back-disk", "give-address")
+OF_TWO = (
+    "block",
+    "cut",
+    "stall",
+    "stall-dials",
+    "former-life",
+    "short-life",
+    "reset",
+    "new-disk",
+    "swap-disks",
+    "clone-disk",
+)
 OF_NODES = (
+    *MIX_UPS,
+    "lose-quorum",
+    "split-after-loss",
     "kill-in-sync",
     "power-in-sync",
     "new-disk",
@@ -372,8 +521,9 @@ OF_NODES = (
 )
 OF_HOLDERS = ("pause", "sleep", "isolate", "hang")  # worst for a program that holds a lock
 SHORT = ("hang", "reset")
+RARE = ("kill-for-good", "absence", "new-disk", "lose-quorum", "split-after-loss", *MIX_UPS)
 # A site of a store must not lose its disk, nor a classic node return.
-ALL = tuple(kind for kind in KINDS if kind not in ("kill-for-good", "absence", "new-disk"))
+ALL = tuple(kind for kind in KINDS if kind not in RARE)
 LEASED = (*ALL, "new-disk")
 RESTARTS = (
     "kill",
@@ -400,12 +550,14 @@ def draw_faults(
     *,
     duration: float,
     longest: float,
+    least: int = 0,
     most: int = 8,
+    begin: float = 0.2,
 ) -> tuple[Fault, ...]:
     """Draw faults of these kinds, each no longer than `longest`."""
     random = generator(seed, "faults")
     faults = []
-    for _ in range(random.randint(0, most) if kinds else 0):
+    for _ in range(random.randint(least, most) if kinds else 0):
         kind = random.choice(kinds)
         if random.random() < 0.25:
             kind = random.choice([each for each in OF_HOLDERS if each in kinds] or [kind])
@@ -422,7 +574,7 @@ def draw_faults(
         seconds = (
             random.uniform(0.051, 0.3) if kind in SHORT else _length(random.random()) * longest
         )
-        at = random.uniform(0.2, duration)
+        at = random.uniform(begin, duration)
         faults.append(Fault(kind, at, seconds, first, second, random.random()))
     return tuple(sorted(faults, key=lambda fault: fault.at))
 

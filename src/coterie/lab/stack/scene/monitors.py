@@ -31,10 +31,14 @@ NUMBERS_WATCHED = 6  # of configurations, before the newest
 NO_ACCUSATIONS = (
     "did not prove itself",  # a caller that has died or given up
     "leaves without a proof",  # one that wants another node or disk
-    "no handshake in",  # one whose frames are stuck
+    "the caller hung up in the handshake",  # of TLS, as above
+    "Connection reset by peer",  # in the handshake of TLS
     "of a start of the peer that is over",  # a letter or a call
     "does not tolerate restarts",
     "has no data directory",  # and its time of day is away from ours
+)
+STUCK = (
+    "no handshake in"  # so many seconds: the frames of a caller are on their way, or are not read
 )
 
 
@@ -77,6 +81,8 @@ class LockMonitor:
         self.losses = 0
         self.holds: dict[str, list[Hold]] = {}
         self.lease = lease  # the longest there is
+        # An operator who ends a hold does not wait for its program, whose next turn may be late by a moment.
+        self.turns_excuse = False
         self._world = world
         self._highest: dict[str, int] = {}
         self._highest_exclusive: dict[str, int] = {}
@@ -104,6 +110,7 @@ class LockMonitor:
         if other.is_valid(at):
             self._world.violate("exclusion", f"at {at:.6f} {hold} while {other}")
         late = other.process.late_until > at - 2 * self.lease - 1
+        late |= self.turns_excuse and other.process.busy_until > at
         if other.process.is_alive and not late and not other.is_told(at):
             self._world.violate(
                 "told", f"at {at:.6f} {hold}, and it was not told of the end of: {other}"
@@ -176,7 +183,8 @@ class ConfigurationMonitor:
         """Begin with nothing decided."""
         self.newest = 0
         self._world = world
-        self._decided: dict[int, Configuration] = {}
+        self._decided: dict[tuple[str, int], Configuration] = {}  # by installation
+        self._installations: dict[str, str] = {}  # by the identities of disks
         self._adopted: dict[str, int] = {}  # by the identities of disks
         self._accepting: dict[tuple[int, Attempt], set[str]] = {}  # the disks, by number
 
@@ -186,14 +194,18 @@ class ConfigurationMonitor:
         if number == 0:
             return
         self.newest = max(self.newest, number)
-        known = self._decided.setdefault(number, configuration)
+        known = self._decided.setdefault((configuration.cluster_identity, number), configuration)
         if not known.is_same(configuration):
             text = f"{who} knows configuration {number} as {configuration}, and others as {known}"
             self._world.violate("one decision", text)
 
     def accepted(self, voter: Voter) -> None:
         """Take note of what a voter has accepted; by a quorum it is decided, if one knows it or not."""
-        proposal, present = voter.succession.accepted, self._decided.get(voter.number)
+        if voter.configuration is None:
+            return
+        identity = voter.configuration.cluster_identity
+        proposal = voter.succession.accepted
+        present = self._decided.get((identity, voter.number))
         if proposal is None or present is None:
             return
         disks = self._accepting.setdefault((present.number, proposal.attempt), set())
@@ -210,6 +222,14 @@ class ConfigurationMonitor:
         When one is noted as finished, a voter in each of its quorums has no session of it, and opens
         none later. So no program has sessions of that number with a whole quorum, whatever clocks do.
         """
+        installations: dict[str, list[Voter]] = {}
+        for voter in voters:
+            if voter.configuration is not None:
+                installations.setdefault(voter.configuration.cluster_identity, []).append(voter)
+        for identity, together in installations.items():
+            self._judge_served(identity, together)
+
+    def _judge_served(self, identity: str, voters: Sequence[Voter]) -> None:
         numbers = [voter.number for voter in voters]
         newest = max(numbers, default=0)
         noted = [voter.configuration for voter in voters if voter.number == newest]
@@ -217,8 +237,9 @@ class ConfigurationMonitor:
             {newest, *(rule.number for rule in each.open)} for each in noted if each is not None
         ]
         for number in range(max(1, newest - NUMBERS_WATCHED), newest):
-            if number in self._decided and not all(number in each for each in unfinished):
-                self._judge_finished(self._decided[number], voters)
+            decided = self._decided.get((identity, number))
+            if decided is not None and not all(number in each for each in unfinished):
+                self._judge_finished(decided, voters)
 
     def _judge_finished(self, configuration: Configuration, voters: Sequence[Voter]) -> None:
         seats = {member.identity: member.seat for member in configuration.members}
@@ -235,6 +256,14 @@ class ConfigurationMonitor:
     def adopted(self, disk: str, number: int) -> None:
         """Take note of what is on a disk."""
         self._adopted[disk] = max(number, self._adopted.get(disk, 0))
+
+    def belongs(self, voter: Voter) -> None:
+        """Judge of which installation a disk is: of the first one for good."""
+        identity = voter.configuration.cluster_identity if voter.configuration else ""
+        known = self._installations.setdefault(voter.identity, identity) if identity else identity
+        if known != identity:
+            text = f"the disk {voter.identity} is of installation {known}, and goes by {identity}"
+            self._world.violate("installation", text)
 
     def started(self, name: str, disk: str, number: int) -> None:
         """Judge what a node goes on by after a start."""
@@ -270,10 +299,15 @@ class AccusationMonitor(logging.Handler):
     sent again. So nothing else would show that frames are cut, mixed up or left out.
     """
 
-    def __init__(self, world: World) -> None:
-        """Listen to what nodes and programs log from `with` on."""
+    def __init__(self, world: World, first_fault: float, excuses: tuple[str, ...] = ()) -> None:
+        """Listen to what nodes and programs log from `with` on; nothing is stuck before the first fault.
+
+        `excuses` are reasons for which these nodes may refuse a connection, beside those for all.
+        """
         super().__init__(logging.WARNING)
         self._world = world
+        self._first_fault = first_fault
+        self._excuses = (*NO_ACCUSATIONS, *excuses)
         self._logger = logging.getLogger("coterie.cluster")
         self._before = self._logger.level, self._logger.propagate
 
@@ -292,7 +326,9 @@ class AccusationMonitor(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Judge a line: a connection may be refused because of an end, and of nothing else."""
         text = record.getMessage()
-        if ACCUSATION in text and not any(reason in text for reason in NO_ACCUSATIONS):
+        if ACCUSATION not in text or any(reason in text for reason in self._excuses):
+            return
+        if STUCK not in text or self._world.now < self._first_fault:
             self._world.violate("accused", text)
 
 

@@ -44,6 +44,7 @@ class RunPlan:
     spread: float  # more, on average
     duration: float  # in which faults begin
     details: str = ""  # of the workload: an algorithm or a scheme
+    tls: bool = False
     faults: tuple[Fault, ...] = field(default=())
 
     def keeping(self, numbers: Sequence[int]) -> RunPlan:

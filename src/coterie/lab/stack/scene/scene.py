@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from coterie.lab.stack.scene.plan import RunPlan
     from coterie.lab.stack.world import World
-    from coterie.lab.stack.world.machine import Process
+    from coterie.lab.stack.world.machine import Machine, Process
 
 RESTART_SECONDS = 0.5  # after a process has ended by an error, as a supervisor would
 
@@ -47,6 +47,12 @@ class Scene:
         self.counts: Counter[str] = Counter()  # what happened how often
         self.locks = LockMonitor(world, plan.lease)
         self.is_closing = False
+        self.voting: list[str] = []  # the nodes of the newest configuration, where it is changed
+        self.earlier_disks: dict[str, Machine] = {}  # of an earlier installation of the same nodes
+        self.joined: set[str] = (
+            set()
+        )  # nodes that are started to join a cluster, and not by its file
+        self.strangers: list[str] = []  # nodes of another installation, on machines of their own
         self._ends: dict[Process, asyncio.Event] = {}
 
     def cast(self, name: str, main: Main, *, is_node: bool) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 
 from coterie.cluster.change import plan
+from coterie.cluster.change.force import check_force, force
 from coterie.cluster.change.host import Change
 from coterie.cluster.change.newcomer import identify
 from coterie.cluster.change.operation import (
@@ -24,6 +25,7 @@ from coterie.cluster.change.operation import (
 )
 from coterie.cluster.change.plan import Newcomer, failures_borne, make_plan
 from coterie.cluster.change.survey import look, look_for_spares
+from coterie.cluster.wire.frames import PROTOCOL
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -36,8 +38,21 @@ if TYPE_CHECKING:
 
     MakeGoal: TypeAlias = Callable[[KnownConfiguration], Awaitable[Goal]]
 
-VOTERS_MIN, VOTERS_MAX = 3, 5  # so that one disk may be lost
+VOTERS_MAX = 5
 LEASE_SHARES = (0.6, 1.0, 1.5)
+
+
+class Habits(NamedTuple):
+    """What an administrator does and leaves alone."""
+
+    voters_min: int = 3  # so that one disk may be lost
+    lease_shares: tuple[float, ...] = LEASE_SHARES
+    failures_borne_min: int = 1  # afterwards
+    tries_strangers: bool = False  # adds nodes although status calls them unfit
+    forces: bool = False  # when status says that a quorum of the disks is lost, and advises it
+    only_forces: bool = False
+    patience: float = 0.0  # seconds more for each change
+    newest_protocol: bool = False  # goes over to it, sooner or later
 
 
 class Wish(NamedTuple):
@@ -46,6 +61,7 @@ class Wish(NamedTuple):
     name: str
     goal: MakeGoal
     lost: str = ""  # the voter whose new disk is to vote: that takes two changes
+    forces: bool = False
 
 
 class Hearers(NamedTuple):
@@ -58,8 +74,9 @@ class Hearers(NamedTuple):
 class Administrator:
     """Wants something by chance."""
 
-    def __init__(self, random: Random, lease: float, visit: Visit) -> None:
+    def __init__(self, random: Random, lease: float, visit: Visit, habits: Habits) -> None:
         """Prepare; `lease` is what it varies."""
+        self.habits = habits
         self._random = random
         self._lease = lease
         self._visit = visit
@@ -71,7 +88,9 @@ class Administrator:
     async def wish(self, standing: KnownConfiguration) -> Wish | None:
         """Choose what to do about a cluster; None: nothing can be done now."""
         present = standing.configuration
-        if present.number == 0:
+        if present.number > 0 and standing.is_lost and self.habits.forces:
+            return Wish("force", _finish, forces=True)
+        if present.number == 0 or self.habits.only_forces:
             return None
         if present.is_joint:
             return Wish("abort", _abort) if self._random.random() < 0.4 else Wish("finish", _finish)
@@ -85,19 +104,25 @@ class Administrator:
 
     def _choose(self, present: Configuration, spares: Sequence[SpareState]) -> Wish:
         names = [member.name for member in present.members]
-        free = [Newcomer(spare.name, spare.address) for spare in spares if spare.name not in names]
+        free = [
+            Newcomer(spare.name, spare.address)
+            for spare in spares
+            if spare.name not in names and (spare.is_harmless or self.habits.tries_strangers)
+        ]
         self._random.shuffle(free)
         wishes = ["lease", "weights", "majority"]
         wishes += ["replace"] * 3 if free else []
         wishes += ["add"] * 2 if free and len(names) < VOTERS_MAX else []
-        wishes += ["remove"] * 2 if len(names) > VOTERS_MIN else []
-        wishes += ["replace all"] * 2 if len(free) >= VOTERS_MIN else []
+        wishes += ["remove"] * 2 if len(names) > self.habits.voters_min else []
+        wishes += ["replace all"] * 2 if len(free) >= max(1, self.habits.voters_min) else []
+        wishes += ["protocol"] if self.habits.newest_protocol else []
         wish, chosen = self._random.choice(wishes), self._random.choice(names)
-        lease = self._lease * self._random.choice(LEASE_SHARES)
+        lease = self._lease * self._random.choice(self.habits.lease_shares)
         makers: dict[str, Callable[[], MakeGoal]] = {
             "lease": lambda: _setting({"lease": str(lease)}),
             "weights": lambda: _setting({f"votes.{chosen}": "2"}),
             "majority": lambda: _setting({"coterie": plan.MAJORITY}),
+            "protocol": lambda: _setting({"protocol": str(PROTOCOL)}),
             "replace": lambda: functools.partial(_replace, chosen, free[0]),
             "add": lambda: functools.partial(_add, free[:1]),
             "remove": lambda: functools.partial(_remove, [chosen]),
@@ -109,10 +134,15 @@ class Administrator:
         self, wish: Wish, standing: KnownConfiguration, hearers: Hearers
     ) -> Configuration | None:
         """Do what is wished, as the command does; None: the result would endure no lost disk."""
+        if wish.forces:
+            return await _force(standing)
         if wish.lost:
             return await self._replace_disk(wish.lost, standing, hearers)
         goal = await wish.goal(standing)
-        if goal.part is not None and failures_borne(goal.part.quorums) < 1:
+        if (
+            goal.part is not None
+            and failures_borne(goal.part.quorums) < self.habits.failures_borne_min
+        ):
             return None
         intended = make_plan(standing.configuration, goal, standing.gone)
         check_quorum(standing, intended)
@@ -135,6 +165,12 @@ class Administrator:
 async def _run(standing: KnownConfiguration, goal: Goal, hearers: Hearers) -> Configuration:
     hearers.begins(goal)
     return await Change(standing.membership, standing.security, goal, hearers.stepped).run()
+
+
+async def _force(standing: KnownConfiguration) -> Configuration:
+    """Do what status advises when a quorum of the disks is lost, which must not be wrong."""
+    left = [voter.name for voter in standing.voters if voter.seat in standing.up]
+    return await force(standing, check_force(standing, left))
 
 
 # Goals, as the commands make them

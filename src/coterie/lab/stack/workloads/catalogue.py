@@ -30,6 +30,15 @@ from coterie.lab.stack.workloads.locks import (
     SeveralLocks,
     SharedLocks,
 )
+from coterie.lab.stack.workloads.mix_ups import Installations, MixedDisks, SetBackDisks
+from coterie.lab.stack.workloads.operators import (
+    Breaks,
+    EditedFiles,
+    Forces,
+    HugeTimes,
+    SmallChanges,
+    TwoForces,
+)
 from coterie.lab.stack.workloads.outages import (
     Diskless,
     NewDisks,
@@ -79,4 +88,13 @@ WORKLOADS: dict[str, type[Workload]] = {
     "change-pauses": ChangesAndPauses,
     "change-resets": ChangesAndResets,
     "change-disks": ChangesAndDisks,
+    "installations": Installations,
+    "mixed-disks": MixedDisks,
+    "set-back-disks": SetBackDisks,
+    "small-changes": SmallChanges,
+    "huge-times": HugeTimes,
+    "forces": Forces,
+    "two-forces": TwoForces,
+    "breaks": Breaks,
+    "edited-files": EditedFiles,
 }

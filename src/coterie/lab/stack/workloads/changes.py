@@ -21,7 +21,12 @@ from coterie.errors import ChangeConflict, ConfigError, CoterieError, UsageError
 from coterie.lab.stack.scene import faults
 from coterie.lab.stack.scene.monitors import ConfigurationMonitor
 from coterie.lab.stack.scene.plan import Fault
-from coterie.lab.stack.workloads.administrator import LEASE_SHARES, Administrator, Hearers
+from coterie.lab.stack.workloads.administrator import (
+    LEASE_SHARES,
+    Administrator,
+    Habits,
+    Hearers,
+)
 from coterie.lab.stack.workloads.locks import LeasedLocks
 from coterie.lab.stack.workloads.workload import PORT
 from coterie.lab.stack.world import ViolationError
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.changer import Goal
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.client.access import Visit
+    from coterie.cluster.membership.config import Config
     from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Acquirable, Coordinator
@@ -61,12 +67,14 @@ class Changes(LeasedLocks):
     spares: ClassVar[tuple[str, ...]] = ("s1", "s2", "s3", "s4")
     administrators: ClassVar[tuple[str, ...]] = ("admin1", "admin2")
     aimed_share: ClassVar[float] = 0.2  # of changes in whose decision a voter fails
+    habits: ClassVar[Habits] = Habits()
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
         super().__init__(scene)
         self._machines = [*self.nodes, *self.spares]
-        self._installed: set[str] = set(self.spares)  # nodes that have joined a running cluster
+        self._installed = self.scene.joined
+        self._installed.update(self.spares)
         self._running: dict[str, Running] = {}
         self._named: dict[str, int] = {}  # disks, and the last number that a goal with them is for
         self._preparing: set[Process] = set()  # administrators that ask for disks, to name them
@@ -102,12 +110,12 @@ class Changes(LeasedLocks):
             failures.append(failure)
             over.set()
 
-        config = self.parsed
+        config = self._config_of(process)
         if process.name in self._installed:
             data = process.machine.disk.folder / "data"
             place = Location(process.name, Address(process.name, PORT), data)
-            config = await spare_config(place, self._visit())
-        new = process.life == 1
+            config = await spare_config(place, self._visit_of(process))
+        new = self._is_new(process)
         node = Node(config, process.name, new_cluster=new, on_failure=fail)
         await node.start()
         self._judge_start(process, node)
@@ -119,8 +127,24 @@ class Changes(LeasedLocks):
         finally:
             await node.stop()
 
+    def _config_of(self, process: Process) -> Config:
+        """Return what the file says by which a node begins."""
+        del process
+        return self.parsed
+
+    def _is_new(self, process: Process) -> bool:
+        """Return whether its operator vouches that no program holds anything."""
+        return process.life == 1
+
+    def _visit_of(self, process: Process) -> Visit:
+        """Return where a spare, or an administrator, asks for the cluster."""
+        del process
+        return self._visit()
+
     def _judge_start(self, process: Process, node: Node) -> None:
         name, voter = process.name, node.voting.voter
+        if process.machine.disk.is_copy:
+            return  # it is out of date, or has a disk beside it that goes on
         self._decisions.started(name, voter.identity, voter.number)
         before = self._running.get(name)
         if before is None or before.process.died_in_turn or before.node.voting.host.failed:
@@ -130,7 +154,7 @@ class Changes(LeasedLocks):
             self._decisions.kept(name, earlier, voter)
 
     def _visit(self) -> Visit:
-        return make_visit("coterie://" + ",".join(f"{name}:{PORT}" for name in self._machines))
+        return make_visit(self.url_of(self._machines))
 
     def _look_at_nodes(self) -> None:
         """Judge what the nodes have adopted, and which programs they serve."""
@@ -140,6 +164,9 @@ class Changes(LeasedLocks):
             # What it could not save is not on its disk; it answers nothing any more, and ends.
             if running.process.is_alive and not running.node.voting.host.failed
         }
+        for voter in alive.values():
+            self._decisions.belongs(voter)
+        alive = {name: each for name, each in alive.items() if not self._has_copy(name)}
         self._decisions.served(list(alive.values()))
         for name, voter in alive.items():
             if voter.configuration is not None:
@@ -147,14 +174,17 @@ class Changes(LeasedLocks):
                 self._decisions.adopted(voter.identity, voter.number)
                 self._decisions.accepted(voter)
 
+    def _has_copy(self, name: str) -> bool:
+        return self._running[name].process.machine.disk.is_copy
+
     # Programs
 
     async def program(self, process: Process) -> None:
         """Take locks; some programs know only one node of the file, which may be removed."""
         random = self.scene.random(process)
-        known = random.sample(self.nodes, random.choice((1, len(self.nodes))))
-        url = "coterie://" + ",".join(f"{name}:{PORT}" for name in known)
-        async with connect(url) as coordinator, asyncio.TaskGroup() as group:
+        nodes = self.known_nodes()
+        known = random.sample(nodes, random.choice((1, len(nodes))))
+        async with connect(self.url_of(known)) as coordinator, asyncio.TaskGroup() as group:
             for number in range(random.choice((1, 1, 2))):
                 group.create_task(self._use(process, coordinator, number))
 
@@ -177,12 +207,13 @@ class Changes(LeasedLocks):
 
     async def _administer(self, process: Process) -> None:
         random, lease = self.scene.random(process), self.plan.lease
-        administrator = Administrator(random, lease, self._visit())
+        administrator = self._administrator(process, random)
         calm_from = self.plan.quiet_from + CALM_LEASES * lease + CALM_SECONDS
         while self.world.now < self.plan.quiet_from:
             await asyncio.sleep(random.expovariate(1) * lease * 0.7)
             try:
-                async with asyncio.timeout(lease * random.uniform(0.2, 8)):
+                limit = lease * random.uniform(0.2, 8) + self.habits.patience
+                async with asyncio.timeout(limit):
                     await self._change(process, administrator, random)
             except (CoterieError, OSError, TimeoutError) as error:
                 self._note(process, f"gives up a change: {error!r}")
@@ -190,6 +221,9 @@ class Changes(LeasedLocks):
         if process.name == self.administrators[0]:
             await asyncio.sleep(max(0.0, calm_from - self.world.now))
             await self._administer_in_peace(process, administrator, random)
+
+    def _administrator(self, process: Process, random: Random) -> Administrator:
+        return Administrator(random, self.plan.lease, self._visit_of(process), self.habits)
 
     async def _administer_in_peace(
         self, process: Process, administrator: Administrator, random: Random
@@ -260,7 +294,7 @@ class Changes(LeasedLocks):
         if random.random() < 0.3:
             fault = Fault("kill", self.world.now, lease * random.random(), process.name)
             self._strike(fault, names[0], LOOKS_MOST, accepts=True)
-        for name in random.sample(names, random.choice((1, 1, 2))):
+        for name in random.sample(names, min(len(names), random.choice((1, 1, 2)))):
             kind = random.choice(("kill", "kill", "kill", "power", "pause"))
             fault = Fault(kind, self.world.now, lease * random.choice((0.02, 0.2)), name)
             self._strike(fault, name, LOOKS_MOST, accepts=random.random() < 0.5)
@@ -320,6 +354,8 @@ class Changes(LeasedLocks):
         voter = node.voting.voter
         is_member = any(member.identity == voter.identity for member in reached.members)
         named = self._named.get(voter.identity, -1)
+        if voter.configuration is not None and voter.configuration.is_foreign(reached):
+            return False
         return voter.number > 0 and not is_member and named < reached.number
 
     def _start_again(self, name: str) -> None:

@@ -10,7 +10,7 @@ from coterie.cluster.node import Node
 from coterie.errors import AcquireTimeout, CoterieError, DeadlockDetected, LockLost, Unavailable
 from coterie.lab.stack.scene import faults
 from coterie.lab.stack.scene.monitors import OrderMonitor
-from coterie.lab.stack.workloads.workload import END_SECONDS, PORT, Workload
+from coterie.lab.stack.workloads.workload import END_SECONDS, Workload
 from coterie.lab.stack.world import ViolationError
 from coterie.locks import connect
 
@@ -65,7 +65,11 @@ class LeasedLocks(Workload):
 
     def url(self) -> str:
         """Return how programs name the cluster."""
-        return "coterie://" + ",".join(f"{name}:{PORT}" for name in self.nodes)
+        return self.url_of(self.known_nodes())
+
+    def known_nodes(self) -> list[str]:
+        """Return the nodes by which programs find the cluster."""
+        return self.nodes
 
     async def program(self, process: Process) -> None:
         """Take locks in one or several tasks, until it is time to stop."""
@@ -140,7 +144,7 @@ class LeasedLocks(Workload):
         self.scene.locks.forget_dead()
         self.scene.cast("last", self._last, is_node=False)
         self.scene.start("last")
-        limit = self.world.now + END_SECONDS + 3 * self.plan.lease
+        limit = self.world.now + END_SECONDS + 3 * self.longest_lease
         self.world.run(limit, lambda: not self.scene.programs_left())
         if self.scene.programs_left():
             raise ViolationError("left held", "a lock is not to be had after all have ended")

@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode
 
 from coterie.cluster.membership.config import convert
 from coterie.lab.stack.scene import faults
 from coterie.lab.stack.world import ViolationError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from coterie.cluster.membership.config import Config
+    from coterie.lab.stack.scene.monitors import LockMonitor
     from coterie.lab.stack.scene.plan import RunPlan
     from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
@@ -33,9 +35,12 @@ class Workload(ABC):
     kinds: ClassVar[tuple[str, ...]] = faults.ALL  # of faults that must not matter
     longest_leases: ClassVar[float] = 2.5  # that a fault lasts at most
     faults_most: ClassVar[int] = 10
+    faults_least: ClassVar[int] = 0
+    excuses: ClassVar[tuple[str, ...]] = ()  # why nodes may refuse connections here
     must_end: ClassVar[bool] = True  # all requests are granted in the end
     spares: ClassVar[tuple[str, ...]] = ()  # nodes that are not in the file
     administrators: ClassVar[tuple[str, ...]] = ()  # programs that change the cluster
+    prologue_seconds: ClassVar[float] = 0.0  # before anything goes wrong
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
@@ -45,7 +50,11 @@ class Workload(ABC):
         self.nodes = node_names(scene.plan)
         self.programs = program_names(scene.plan)
         self.config = self._config()
+        self._certificates = self.world.certificates() if self.plan.tls else {}
+        if self.plan.tls:
+            self.config["tls"] = self._certificates
         self.stop_at = 0.0
+        self.longest_lease = self.plan.lease  # that an end may have to wait for
         self._holds_until = 0.0  # what has been taken so far, as those that took it mean to
 
     def _config(self) -> dict[str, Any]:
@@ -64,8 +73,17 @@ class Workload(ABC):
             self.config["nodes"][name] = node
             if self.has_disks():
                 node["data"] = str(folder / "data")
+        self.prepare()
         for name in [*self.nodes, *self.programs]:
             self.scene.start(name)
+
+    def prepare(self) -> None:  # noqa: B027 - for most nothing was there before
+        """Let happen what happened before, when all machines of the file are there and nothing runs."""
+
+    def locks_of(self, process: Process) -> LockMonitor:
+        """Return what judges the holds of a process."""
+        del process
+        return self.scene.locks
 
     def has_disks(self) -> bool:
         """Return whether nodes keep anything over a restart."""
@@ -75,6 +93,12 @@ class Workload(ABC):
     def parsed(self) -> Config:
         """The configuration that all nodes have."""
         return convert(self.config)
+
+    def url_of(self, names: Sequence[str]) -> str:
+        """Return how a program names the cluster by these nodes of it."""
+        places = ",".join(f"{name}:{PORT}" for name in names)
+        query = urlencode(self._certificates)
+        return f"coterie://{places}" + (f"?{query}" if query else "")
 
     @abstractmethod
     async def node(self, process: Process) -> None:
@@ -106,7 +130,7 @@ class Workload(ABC):
         The lengths of holds are drawn, and have no bound: to wait for one that goes on is no fault.
         """
         calm_from = max(self.stop_at, self._holds_until)
-        return calm_from + END_SECONDS + END_LEASES * self.plan.lease
+        return calm_from + END_SECONDS + END_LEASES * self.longest_lease
 
     async def hold(self, seconds: float) -> None:
         """Let time pass in which a program has what it has taken."""
@@ -118,11 +142,12 @@ class Workload(ABC):
         self, process: Process, held: Holding, *, shared: bool = False
     ) -> AsyncIterator[None]:
         """Have a hold judged, and take note of its end."""
-        self.scene.locks.granted(process, held, shared=shared)
+        locks = self.locks_of(process)
+        locks.granted(process, held, shared=shared)
         try:
             yield
         finally:
-            self.scene.locks.released(process, held)
+            locks.released(process, held)
 
     def finish(self) -> None:  # noqa: B027 - most have nothing to judge
         """Judge what is left when all programs have ended."""

@@ -34,6 +34,7 @@ class Disk:
         """Begin empty."""
         self.folder = folder
         self.is_full = False
+        self.is_copy = False  # of what a disk was earlier, or of what another one is
         self.sync_seconds = SYNC_SECONDS
         self._random = random
         self._kept = folder.with_name(folder.name + "-synced")  # links to what names stood for
@@ -137,6 +138,21 @@ class Disk:
         self._doomed.clear()
         self._names.clear()
         self._locks.clear()
+
+    def move(self, folder: Path) -> None:
+        """Be mounted in another place; no file may be open."""
+        kept = folder.with_name(folder.name + "-synced")
+        self.folder.rename(folder)
+        self._kept.rename(kept)
+        self._names = {
+            folder / path.relative_to(self.folder): names for path, names in self._names.items()
+        }
+        self.folder, self._kept = folder, kept
+
+    def copy_to(self, other: Disk) -> None:
+        """Make an empty disk a copy of this one, as a snapshot is: with what was written, synced or not."""
+        shutil.copytree(self.folder, other.folder, dirs_exist_ok=True)
+        other.is_copy = True
 
     def freeze(self) -> Callable[[], None]:
         """Copy everything; the function returned puts it back as it was."""

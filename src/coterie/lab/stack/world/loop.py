@@ -8,9 +8,11 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
+from coterie.lab.stack.world.encryption import PlainText, caller_over_tls
 from coterie.lab.stack.world.transport import Server, Transport
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
     from contextvars import Context
 
@@ -147,9 +149,26 @@ class Loop(asyncio.BaseEventLoop):
             raise
         protocol: asyncio.Protocol = factory()
         made: asyncio.Future[None] = self.create_future()
-        transport = Transport(self, socket, protocol, made)
-        await made
-        return transport, protocol
+        context: ssl.SSLContext | None = kwargs.get("ssl")
+        if context is None:
+            transport = Transport(self, socket, protocol, made)
+            await made
+            return transport, protocol
+        encrypted = caller_over_tls(self, PlainText(socket, protocol), context, host, made)
+        transport = Transport(self, socket, encrypted)
+        try:
+            await made
+        except BaseException:
+            transport.close()
+            raise
+        return encrypted._app_transport, protocol  # noqa: SLF001 - as asyncio does
+
+    async def start_tls(self, *args: Any, **kwargs: Any) -> Any:
+        """Go over to TLS; called by a node with a transport, a protocol and what it shows to callers."""
+        transport, protocol, context = args
+        context.num_tickets = 0  # their length is not the same in each run
+        plain = PlainText(transport.socket, protocol)
+        return await super().start_tls(transport, plain, context, **kwargs)
 
     def remove_reader(self, fd: Any) -> bool:
         """Accept no more from a listening socket."""

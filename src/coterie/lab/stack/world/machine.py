@@ -38,6 +38,7 @@ class Machine:
         self.name = name
         self.rate = rate
         self.disk = Disk(folder, Random(f"{world.seed}/disk/{name}"))
+        self.own_disk = self.disk  # the one that belongs there
         self.is_up = True
         self.boots = 1
         self.processes: list[Process] = []
@@ -94,6 +95,17 @@ class Machine:
         self.listeners.clear()
         self.world.network.forget_unsent(self)
         self.disk.lose_power()
+
+    def swap_disks(self, other: Machine) -> None:
+        """Give each of two machines the disk of the other; both are off."""
+        assert not self.is_up, "it runs from its disk"
+        assert not other.is_up, "it runs from its disk"
+        here, there = self.disk.folder, other.disk.folder
+        between = here.with_name(f"{here.name}-swapped")
+        self.disk.move(between)
+        other.disk.move(here)
+        self.disk.move(there)
+        self.disk, other.disk = other.disk, self.disk
 
     def power_on(self) -> None:
         """Boot."""
@@ -221,6 +233,7 @@ class Process:
         with as_current(self):
             self.loop.bury_tasks()
         self.loop.close()
+        self.error = None  # its traceback keeps all that the process had, open files too
 
     def die_after_syncs(self, count: int, *, with_power: bool = False) -> None:
         """Die in the middle of a turn, when so many more files have been synced."""

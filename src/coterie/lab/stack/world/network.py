@@ -277,7 +277,7 @@ class Dial:
     def send(self, at: float) -> None:
         """Send the request, again and again while it gets lost."""
         network, world = self._network, self._network.world
-        target = world.machines.get(self._host)
+        target = world.machines.get(network.owners.get(self._host, self._host))
         if self._given_up or not self._process.is_alive:
             return
         if target is None or not network.is_open_to_dial(self._process.machine, target):
@@ -326,6 +326,7 @@ class Network:
         self.blocked: dict[tuple[str, str], int] = {}  # directions, with the number of causes
         self.stalled_dials: dict[tuple[str, str], int] = {}  # by who dials and who is dialled
         self.refusing: set[str] = set()
+        self.owners: dict[str, str] = {}  # of addresses that another machine has now
         self.delay = 0.0005  # one way, at least
         self.spread = 0.0005  # more, on average
         self._random = random

@@ -76,6 +76,11 @@ class Recorder:
             count -= left
             self.records.append(Delivered(time, number, sender.number, receiver.number))
 
+    def decrypted(self, time: float, socket: Socket, data: bytes) -> None:
+        """Name the frames that have come over TLS."""
+        number, label = socket.connection.number, frame_names(data)
+        self.log(time, socket.process.name, f"<- {socket.peer_name} [{number}] {label}")
+
     # Processes and their users
 
     def started(self, time: float, process: int) -> None:
@@ -130,6 +135,8 @@ def frame_names(data: bytes) -> str:
     place = 0
     while place + 4 <= len(data):
         (length,) = _LENGTH.unpack_from(data, place)
+        if place + 4 + length > len(data):
+            break  # also bytes of TLS: its records begin with what is far too long for a frame
         frame = data[place + 4 : place + 4 + length]
         try:
             content = msgspec.msgpack.decode(frame)

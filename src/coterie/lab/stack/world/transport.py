@@ -16,11 +16,13 @@ SPLIT_SHARE = 0.05  # of readings that end in the middle of what has arrived
 class Transport(asyncio.Transport):
     """Behaves like the transport of a socket in asyncio's selector event loop."""
 
+    _start_tls_compatible = True  # as asyncio asks each transport
+
     def __init__(
         self,
         loop: Loop,
         socket: Socket,
-        protocol: asyncio.Protocol,
+        protocol: asyncio.Protocol | asyncio.BufferedProtocol,
         made: asyncio.Future[None] | None = None,
     ) -> None:
         """Tell the protocol in the next turn, and read from then on; then `made` is done."""
@@ -31,6 +33,7 @@ class Transport(asyncio.Transport):
         self._buffer = bytearray()
         self._high, self._low = HIGH_WATER, HIGH_WATER // 4
         self._is_reading = False
+        self._is_paused = False  # by the protocol, maybe before anything was read
         self._is_writing_paused = False
         self._is_closing = False
         self._is_lost = False
@@ -56,7 +59,7 @@ class Transport(asyncio.Transport):
     # Reading
 
     def _start_reading(self) -> None:
-        if not self._is_closing:
+        if not self._is_closing and not self._is_paused:
             self._is_reading = True
             self._look()
 
@@ -74,20 +77,34 @@ class Transport(asyncio.Transport):
         elif socket.incoming:
             random = self._loop.process.world.random
             data = socket.take(random if random.random() < SPLIT_SHARE else None)
-            self._loop.process.world.note_delivery(socket, data)
             self._look()
-            self._protocol.data_received(data)
+            self._hand_on(data)
         elif socket.is_ended:
             self._is_reading = False
             if not self._protocol.eof_received():
                 self.close()
 
+    def _hand_on(self, data: bytes) -> None:
+        protocol, world = self._protocol, self._loop.process.world
+        if isinstance(protocol, asyncio.Protocol):
+            world.note_delivery(self._socket, data)
+            protocol.data_received(data)
+            return
+        world.note_encrypted(self._socket, data)
+        while data and not self._is_lost:
+            space = memoryview(protocol.get_buffer(len(data)))
+            part, data = data[: len(space)], data[len(space) :]
+            space[: len(part)] = part
+            protocol.buffer_updated(len(part))
+
     def pause_reading(self) -> None:
         """Leave what arrives with the kernel."""
         self._is_reading = False
+        self._is_paused = True
 
     def resume_reading(self) -> None:
         """Read again."""
+        self._is_paused = False
         if not self._is_closing and not self._is_reading:
             self._is_reading = True
             self._look()
@@ -179,8 +196,13 @@ class Transport(asyncio.Transport):
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Tell something else from now on."""
-        assert isinstance(protocol, asyncio.Protocol), "bytes are read, and buffers are not lent"
+        assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol), "bytes are read"
         self._protocol = protocol
+
+    @property
+    def socket(self) -> Socket:
+        """What the kernel has of the connection."""
+        return self._socket
 
 
 def _finish(future: asyncio.Future[None]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from coterie.lab.stack.world.encryption import write_certificates
 from coterie.lab.stack.world.machine import Machine, Process, as_current
 from coterie.lab.stack.world.network import Network
 from coterie.lab.stack.world.recorder import Recorder
@@ -32,6 +33,7 @@ LONG_TURN_SHARE = 0.001
 LONG_TURN_SECONDS = 0.01
 MEMORY = Path("/dev/shm")  # noqa: S108 - a disk that is simulated needs no real one
 _STAMP = struct.Struct(">dIB")
+_LENGTH = struct.Struct(">I")
 _LOGGER = logging.getLogger("coterie")
 
 
@@ -62,6 +64,9 @@ class World:
         self.random = Random(f"{seed}/world")
         self.network = Network(self, Random(f"{seed}/network"))
         self.machines: dict[str, Machine] = {}
+        self.shelf: list[
+            Machine
+        ] = []  # for disks that no machine has now: they are never switched on
         self.recorder = Recorder(traced=traced)
         self.turns = 0
         self.deliveries = 0
@@ -103,6 +108,11 @@ class World:
             assert self._folder is not None, "it was entered"
             shutil.rmtree(self._folder, ignore_errors=True)
 
+    def certificates(self) -> dict[str, str]:
+        """Write the certificates that all nodes and programs have, and say where they are."""
+        assert self._folder is not None, "a world is used in `with`"
+        return write_certificates(self._folder)
+
     # Time
 
     def at(self, time: float, callback: Callable[..., object], *arguments: Any) -> None:
@@ -139,6 +149,28 @@ class World:
         assert self._folder is not None, "a world is used in `with`"
         machine = self.machines[name] = Machine(self, name, self._folder / name, rate, wall)
         return machine
+
+    def lay_aside(self, what: str) -> Machine:
+        """Make a place with an empty disk, for one that is not in use."""
+        assert self._folder is not None, "a world is used in `with`"
+        name = f"shelf-{len(self.shelf)}-{what}"
+        place = Machine(self, name, self._folder / name, 1.0, 0.0)
+        place.is_up = False
+        self.shelf.append(place)
+        return place
+
+    def give_back_disk(self, name: str) -> None:
+        """Let a machine that is off have its own disk again, wherever that is; what it had goes there.
+
+        The machine that has it is switched off.
+        """
+        machine = self.machines[name]
+        others = [*self.machines.values(), *self.shelf]
+        place = next(each for each in others if each.disk is machine.own_disk)
+        if place is not machine:
+            if place.is_up:
+                place.power_off()
+            machine.swap_disks(place)
 
     def start(
         self,
@@ -179,6 +211,22 @@ class World:
         self._digest.update(data)
         if self.recorder.traced:
             self.recorder.delivered(self.now, connection, socket, data)
+
+    def note_encrypted(self, socket: Socket, data: bytes) -> None:
+        """Take note of bytes of TLS that a process has read: how many there are is all that a seed decides."""
+        self.deliveries += 1
+        connection = socket.connection
+        side = connection.listener is socket
+        self._digest.update(_STAMP.pack(self.now, connection.number, side))
+        self._digest.update(_LENGTH.pack(len(data)))
+        if self.recorder.traced:
+            self.recorder.delivered(self.now, connection, socket, data)
+
+    def note_plain_text(self, socket: Socket, data: bytes) -> None:
+        """Take note of what a process has decrypted."""
+        self._digest.update(data)
+        if self.recorder.traced:
+            self.recorder.decrypted(self.now, socket, data)
 
     def note_sending(self, pipe: Pipe, data: bytes) -> None:
         """Take note of bytes that leave."""
@@ -229,9 +277,10 @@ class World:
             while left:
                 left.pop().bury()
             self._graveyard.clear()
-            for machine in self.machines.values():
+            for machine in [*self.machines.values(), *self.shelf]:
                 machine.disk.close()
             self.machines.clear()
+            self.shelf.clear()
             self._heap.clear()
             gc.collect()
 

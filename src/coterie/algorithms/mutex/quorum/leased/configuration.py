@@ -112,6 +112,8 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
     # Of the cluster: the name of the changer that formed it, which no other changer has. It tells two
     # installations apart whose clusters have the same name. Empty: the file, which forms nothing.
     cluster_identity: Text = ""
+    # That a holder of the operator secret vouches for all of the above; the protocol only passes it on.
+    proof: Annotated[bytes, Meta(max_length=64)] = b""
 
     def __str__(self) -> str:
         """Write the number and the voters: 3: 1,2,4; while joint, those of both parts."""
@@ -195,12 +197,19 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
         """
         known = {rule.number for rule in other.open}
         still_open = tuple(rule for rule in self.open if rule.number in known)
-        return msgspec.structs.replace(self, open=still_open, floor=max(self.floor, other.floor))
+        merged = self._with_notes(still_open, max(self.floor, other.floor))
+        for whole in (self, other):  # either may say all of it, with a proof that covers it
+            if msgspec.structs.replace(whole, proof=b"") == merged:
+                return whole
+        return merged
 
     def without(self, number: int, floor: int) -> Configuration:
         """Return it with the note that a number is finished, whose tokens lie at or below the floor."""
         still_open = tuple(rule for rule in self.open if rule.number != number)
-        return msgspec.structs.replace(self, open=still_open, floor=max(self.floor, floor))
+        return self._with_notes(still_open, max(self.floor, floor))
+
+    def _with_notes(self, still_open: tuple[Rule, ...], floor: int) -> Configuration:
+        return msgspec.structs.replace(self, open=still_open, floor=floor, proof=b"")
 
 
 def founding(settings: Settings) -> Configuration:

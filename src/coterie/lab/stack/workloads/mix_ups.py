@@ -1,0 +1,215 @@
+"""Disks and addresses that belong elsewhere: to another installation, to another node, to an earlier time.
+
+What the product promises is judged by the installation that a program follows, which is the identity of its
+cluster: exclusion and tokens within each, no disk goes over from one to the other, and no program that
+has followed one holds by another. Administrators add spares of others, and force what status takes for lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from coterie.cluster.membership.config import convert
+from coterie.cluster.url import make_visit
+from coterie.lab.stack.scene.monitors import LockMonitor
+from coterie.lab.stack.workloads.administrator import LEASE_SHARES, Habits
+from coterie.lab.stack.workloads.changes import Changes
+from coterie.lab.stack.workloads.workload import PORT
+from coterie.lab.stack.world import ViolationError
+from coterie.locks import connect
+from coterie.locks.internals import engine_of
+
+if TYPE_CHECKING:
+    from coterie.cluster.client.access import Visit
+    from coterie.cluster.membership.config import Config
+    from coterie.lab.stack.scene.scene import Scene
+    from coterie.lab.stack.world.machine import Process
+    from coterie.locks import Coordinator
+
+FORMING_SECONDS = 5.0  # within which an installation forms when nothing goes wrong
+# A disk that was set back has forgotten promises, votes and tokens. The pages on change and backup promise
+# nothing then, and status shows nothing: so nothing of this is judged from then on, for any lock.
+OUTSIDE = (
+    "exclusion",
+    "tokens",
+    "told",
+    "one decision",
+    "adopted",
+    "kept",
+    "finished",
+    "formed",
+    "calm",
+    "waiting",
+    "left held",
+    "accused",  # how it is noticed, where it is
+)
+
+
+class MixedDisks(Changes):
+    """Volumes of nodes that are swapped, and machines that are cloned, while the cluster is changed."""
+
+    sizes: ClassVar[tuple[int, ...]] = (3, 3, 4, 5)
+    kinds: ClassVar[tuple[str, ...]] = (
+        "swap-disks",
+        "swap-disks",
+        "clone-disk",
+        "clone-disk",
+        "kill",
+        "power",
+        "isolate",
+    )
+    faults_most = 6
+    longest_leases = 3.0
+    habits: ClassVar[Habits] = Habits(tries_strangers=True, forces=True)
+
+
+class SetBackDisks(Changes):
+    """A disk that is set back to a snapshot: what is promised holds until then."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("set-back-disk", "kill", "power", "reboot", "isolate")
+    faults_most = 4
+    longest_leases = 3.0
+
+    def run(self) -> None:
+        """Judge everything until a disk is set back, and then what does not rest on disks."""
+        try:
+            super().run()
+        except ViolationError as error:
+            if not self.scene.counts["disks set back"] or error.name not in OUTSIDE:
+                raise
+            self.scene.counts[f"outside of what is promised: {error.name}"] += 1
+
+
+class Installations(Changes):
+    """Three installations of one name: an earlier one of the same nodes, and one on other machines."""
+
+    sizes: ClassVar[tuple[int, ...]] = (3,)
+    kinds: ClassVar[tuple[str, ...]] = (
+        "old-disk",
+        "old-disk",
+        "old-disks",
+        "give-address",
+        "give-address",
+        "kill",
+        "power",
+        "isolate",
+    )
+    faults_most = 6
+    longest_leases = 3.0
+    spares: ClassVar[tuple[str, ...]] = ("s1", "s2", "s3")
+    administrators: ClassVar[tuple[str, ...]] = ("admin1",)
+    others: ClassVar[tuple[str, ...]] = ("o1", "o2", "o3")  # nodes of another installation
+    other_spare: ClassVar[str] = "s3"  # has joined that one
+    other_programs: ClassVar[tuple[str, ...]] = ("q1", "q2")
+    excuses: ClassVar[tuple[str, ...]] = ("belongs to another installation",)
+    prologue_seconds: ClassVar[float] = 2 * FORMING_SECONDS
+    habits: ClassVar[Habits] = Habits(tries_strangers=True, forces=True)
+
+    def __init__(self, scene: Scene) -> None:
+        """Prepare for one run."""
+        super().__init__(scene)
+        self._other_config = super()._config()
+        self._locks: dict[str, LockMonitor] = {}  # by installation
+        self._coordinators: dict[Process, Coordinator] = {}
+        self._followed: dict[Process, str] = {}
+
+    def prepare(self) -> None:
+        """Let the nodes form an earlier installation, and lay its disks aside; let another one form."""
+        for name in (*self.others, *self.other_programs):
+            self.scene.cast(name, self._role_of(name), is_node=name in self.others)
+        for name in self.others:
+            folder = self.world.machines[name].disk.folder / "data"
+            node = {"address": f"{name}:{PORT}", "data": str(folder)}
+            self._other_config["nodes"][name] = node
+        if self._certificates:
+            self._other_config["tls"] = self._certificates
+        for name in (*self.nodes, *self.others):
+            self.scene.start(name)
+        self.world.run(FORMING_SECONDS)
+        for name in self.nodes:
+            self._lay_disk_aside(name)
+        self.scene.strangers = list(self.others)
+        for name in self.other_programs:
+            self.scene.start(name)
+
+    def _role_of(self, name: str) -> Any:
+        return self.node if name in self.others else self.program
+
+    def _lay_disk_aside(self, name: str) -> None:
+        """Keep what the earlier installation has left, and give the machine an empty disk."""
+        machine = self.world.machines[name]
+        machine.power_off()
+        place = self.world.lay_aside(name)
+        machine.swap_disks(place)
+        machine.own_disk = machine.disk
+        machine.power_on()
+        self.scene.earlier_disks[name] = place
+        self._running.pop(name, None)
+
+    # Who belongs where
+
+    def _config_of(self, process: Process) -> Config:
+        return convert(self._other_config) if process.name in self.others else self.parsed
+
+    def _is_new(self, process: Process) -> bool:
+        return process.life <= (2 if process.name in self.nodes else 1)
+
+    def _visit_of(self, process: Process) -> Visit:
+        if process.name == self.other_spare:
+            return make_visit(self.url_of(self.others))
+        if process.name in self.spares:
+            return make_visit(self.url_of(self.nodes))
+        return super()._visit_of(process)
+
+    async def program(self, process: Process) -> None:
+        """Take locks of one installation; programs know all of its nodes."""
+        nodes = self.others if process.name in self.other_programs else self.nodes
+        async with connect(self.url_of(nodes)) as coordinator, asyncio.TaskGroup() as group:
+            self._coordinators[process] = coordinator
+            group.create_task(self._use(process, coordinator, 0))
+
+    # What is promised
+
+    def locks_of(self, process: Process) -> LockMonitor:
+        """Return what judges the holds of the installation that a program follows, always the same one."""
+        coordinator = self._coordinators.get(process)
+        identity = self._followed.get(process, "") if coordinator is None else follows(coordinator)
+        before = self._followed.get(process, "")
+        if identity:
+            self._followed[process] = identity
+        if before and before != identity:
+            text = f"{process.name} holds by installation {identity}, and has followed {before}"
+            self.world.violate("installation", text)
+        if identity not in self._locks:
+            monitor = LockMonitor(self.world, self.plan.lease * max(LEASE_SHARES))
+            self._locks[identity] = monitor
+        return self._locks[identity]
+
+    def _judge_error(self, process: Process, use: str, error: Exception) -> None:
+        """Accept no loss in the installation that lives on; who follows the earlier one has been warned."""
+        if self._followed.get(process, "") in self._living():
+            super()._judge_error(process, use, error)
+        else:
+            self.scene.counts["errors of those that follow the earlier installation"] += 1
+
+    def _living(self) -> set[str]:
+        """Name the installations whose nodes run now."""
+        alive = [node for process, node in self._running.values() if process.is_alive]
+        voters = [node.voting.voter for node in alive]
+        return {each.configuration.cluster_identity for each in voters if each.configuration}
+
+    def finish(self) -> None:
+        """See that locks of both are to be had, and that all nodes go by what they had decided."""
+        for monitor in self._locks.values():
+            monitor.forget_dead()
+            self.scene.locks.grants += monitor.grants
+        self.scene.counts["installations"] = len(self._living())
+        super().finish()
+
+
+def follows(coordinator: Coordinator) -> str:
+    """Name the installation that a program follows."""
+    engine: Any = engine_of(coordinator)
+    identity: str = engine.group.supply.membership.configuration.cluster_identity
+    return identity

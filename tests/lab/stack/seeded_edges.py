@@ -1,0 +1,51 @@
+"""Lines that keep a cluster safe at its edges, broken one at a time: seeds have to notice each.
+
+The edges are other installations, files that were edited, operators that act at the same time, and programs
+that were idle. Two bugs of this kind stand elsewhere: a hello that comes with the end of a TLS handshake
+and letters for a node that is back in `seeded_bugs.py`, with a site that locks while another one releases.
+"""
+
+from __future__ import annotations
+
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
+from coterie.algorithms.mutex.quorum.leased.sessions import Sessions
+from coterie.algorithms.mutex.quorum.leased.voter import Voter
+from coterie.cluster.change.force import force
+from coterie.cluster.wire.handshake import Credentials
+from tests.lab.stack.seeded_bugs import Bug
+
+EDGES: dict[str, Bug] = {
+    "installations are not told apart in the handshake": Bug(
+        Credentials,
+        "return bool(self.identity and identity) and identity != self.identity",
+        "return False",
+        "installations",
+        first=2,
+    ),
+    "what another installation has decided is adopted": Bug(
+        Configuration,
+        "return other.cluster_identity != self.cluster_identity",
+        "return False",
+        "installations",
+    ),
+    "the abstention of a longer lease is forgotten": Bug(
+        Voter,
+        "self.abstention = max(self.abstention, _abstention(self.configuration.rule))",
+        "self.abstention = _abstention(self.configuration.rule)",
+        "edited-files",
+    ),
+    "two operators who force draw one number": Bug(
+        force,
+        "system.random().randint(1, LEAPS_MAX)",
+        "1",
+        "two-forces",
+        first=6,
+    ),
+    "a session that was idle counts as silent": Bug(
+        Sessions,
+        "elif not uplink.silent and uplink.sent + self.settings.heartbeat <= out.now:",
+        "elif False:",
+        "change-pauses",
+        first=740006,
+    ),
+}
