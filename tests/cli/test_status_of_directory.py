@@ -49,8 +49,11 @@ def test_it_shows_who_holds_and_since_when_and_who_waits(
     until(lambda: locks.waiters("nightly"))
     host = socket.gethostname()
     header, row = shown(capsys, "locks")
-    assert header == ["lock", "holder", "token", "since", "waiting"]
-    assert (row[:3], row[4:]) == ([name, f"{host}:{holder.pid}", token], ["s", "ago", "1"])
+    assert header == ["lock", "holder", "token", "since", "waited", "waiting"]
+    assert (row[:3], row[4:]) == (
+        [name, f"{host}:{holder.pid}", token],
+        ["s", "ago", "0.0", "s", "1"],
+    )
     header, row = shown(capsys, "waiters")
     assert header == ["lock", "place", "waiter", "since"]
     assert row[:3] == [name, "1", f"{host}:{waiter.pid}"]

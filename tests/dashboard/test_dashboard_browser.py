@@ -60,6 +60,8 @@ def test_holders_waiters_and_deadlocks_of_a_directory_appear_and_end(
             process.stdin.flush()
         expect(page.get_by_role("alert")).to_contain_text("Deadlock, a cycle of 4")
         expect(page.get_by_role("alert")).to_contain_text("waits for lock b")
+        expect(page.locator("header .chip").first).to_have_class("chip bad")
+        expect(page.locator("header .chip").first).to_contain_text("a deadlock")
         page.get_by_role("button", name="a", exact=True).click()
         waiting = page.get_by_role("table", name="Waiting for a")
         expect(waiting).to_contain_text(f"held by {socket.gethostname()}:{crossing[0].pid}")
@@ -103,6 +105,8 @@ def test_a_lock_of_a_cluster_appears_and_a_killed_node_is_down(
             cluster.kill("a")
             cluster.kill("b")
             expect(page.get_by_role("status")).to_contain_text("No answer since")
+            expect(page.locator("header .chip").first).to_have_class("chip warning")
+            expect(page.locator("header .chip").first).to_contain_text("last seen degraded")
         serving.send_signal(signal.SIGINT)
         assert serving.wait(BOUND_SECONDS) == 0
     finally:
@@ -133,3 +137,36 @@ def test_pages_stop_asking_while_they_are_paused(browser: Browser, locks: Direct
         expect(page.get_by_text("paused")).to_be_visible()
         page.get_by_role("button", name="go on").press("Enter")
         expect(page.get_by_text("live")).to_be_visible()
+
+
+def test_eight_windows_of_one_browser_show_what_is_now(browser: Browser, locks: Directory) -> None:
+    _, address = dashboard(locks)
+    with watched_page(browser) as watched:
+        context = watched.page.context
+        pages = [watched.page, *(context.new_page() for _ in range(7))]
+        for page in pages:
+            page.goto(address)
+            expect(page.get_by_text("live")).to_be_visible()
+        holder = locks.start("lock", "nightly")
+        for page in pages:
+            expect(page.get_by_role("button", name="nightly")).to_be_visible()
+        pages[0].close()  # it has listened for all
+        holder.kill()
+        for page in pages[1:]:
+            expect(page.get_by_text("Nothing is held")).to_be_visible()
+
+
+def test_a_long_name_leaves_room_for_the_holder(browser: Browser, locks: Directory) -> None:
+    _, address = dashboard(locks)
+    name = "a" * 200
+    holder = locks.start("lock", name, "--", "cat")
+    with watched_page(browser, viewport={"width": 1024, "height": 700}) as watched:
+        page = watched.page
+        page.goto(address)
+        row = page.get_by_role("row").filter(has=page.get_by_role("button", name=name))
+        owner = row.get_by_role("cell").nth(1)
+        expect(owner).to_contain_text(f":{holder.pid}")
+        place = owner.bounding_box()
+        assert place is not None
+        assert place["x"] + place["width"] <= 1024
+    holder.kill()

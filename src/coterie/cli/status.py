@@ -178,7 +178,7 @@ def print_locks(locks: Sequence[LockState], view: str) -> None:
         print_table(["lock", "place", "waiter", "since"], rows)
     else:
         rows = [row for lock in locks for row in _holders(lock)]
-        print_table(["lock", "holder", "token", "since", "waiting"], rows)
+        print_table(["lock", "holder", "token", "since", "waited", "waiting"], rows)
 
 
 def _waiters(lock: LockState) -> list[list[Any]]:
@@ -193,12 +193,12 @@ def _holders(lock: LockState) -> list[list[Any]]:
     """Return a row for each holder, and for each owner of votes that does not answer."""
     waiting = len(lock.waiters)
     rows: list[list[Any]] = [
-        [lock.name, _name(party), str(party.token), _since(party), waiting]
+        [lock.name, _name(party), str(party.token), _since(party), _waited(party), waiting]
         for party in lock.holders
     ]
-    rows += [[lock.name, f"{owner} (no answer)", "", "", waiting] for owner in lock.silent]
+    rows += [[lock.name, f"{owner} (no answer)", "", "", "", waiting] for owner in lock.silent]
     if not rows and lock.waiters:
-        rows = [[lock.name, "-", "", "", waiting]]
+        rows = [[lock.name, "-", "", "", "", waiting]]
     return rows
 
 
@@ -208,3 +208,7 @@ def _name(party: Party) -> str:
 
 def _since(party: Party) -> str:
     return f"{max(0.0, time.time() - party.since):.1f} s ago"
+
+
+def _waited(party: Party) -> str:
+    return "" if party.waited is None else f"{party.waited:.1f} s"

@@ -45,10 +45,11 @@ class Standing(msgspec.Struct, frozen=True):
     """A task that holds a lock or waits for one."""
 
     owner: str
-    since: float
+    since: float  # since when it holds or waits
     shared: bool
     token: str | None  # a text: tokens exceed what a page can count
     why: str  # a waiter: what it waits for, in words
+    waited: float | None = None  # a holder: how many seconds before; None: it does not say
 
 
 class Lock(msgspec.Struct, frozen=True):
@@ -146,7 +147,8 @@ def locks_of(states: Iterable[LockState]) -> dict[str, Lock]:
 
 def _standing(party: Party, reason: str) -> Standing:
     token = None if party.token is None else str(party.token)
-    return Standing(party.owner, round(party.since, 3), party.shared, token, reason)
+    waited = None if party.waited is None else round(party.waited, 3)
+    return Standing(party.owner, round(party.since, 3), party.shared, token, reason, waited)
 
 
 def why(lock: LockState, place: int) -> str:

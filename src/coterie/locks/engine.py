@@ -27,9 +27,12 @@ class Party(msgspec.Struct, frozen=True):
 
     name: str  # of the lock
     owner: str  # a process, as people find it: host:pid
-    since: float  # when it asked, in seconds since 1970 by its own clock
+    since: float  # since when it holds the lock, or waits for it: in seconds since 1970 by its own clock
     token: int | None  # of the holder; None while it waits
     shared: bool = False
+    # How many seconds a holder waited before. None: it waits, or is of a version that does not say; then
+    # `since` is when it asked.
+    waited: float | None = None
 
 
 class LockState(msgspec.Struct, frozen=True):

@@ -359,6 +359,25 @@ async def test_holders_and_waiters_are_those_of_all_programs(supplier: Supplier,
         await got.release()
 
 
+@in_loop
+async def test_a_hold_is_counted_from_its_grant(supplier: Supplier, name: str) -> None:
+    async with programs(supplier, 2) as (ann, bob):
+        first = await taken(ann, name)
+        (party,) = await bob.holders(name)
+        before = party.since
+        second = asyncio.create_task(taken(bob, name))
+        await waiting(ann, name, 1)
+        assert (await ann.waiters(name))[0].waited is None
+        given_back = time.time()
+        await first.release()
+        held = await second
+        (party,) = await ann.holders(name)
+        assert before < given_back < party.since <= time.time()
+        assert party.waited is not None
+        assert before < party.since - party.waited < given_back
+        await held.release()
+
+
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("shared", [False, True])
 @in_loop

@@ -194,3 +194,23 @@ def test_any_address_is_answered(text: str) -> None:
         address = Laboratory().open(text)
         question = Question(address.first, address.moves, address.cursor, budget_ms=0)
         assert msgspec.json.encode(Laboratory().play(question))
+
+
+def test_bounds_stand_behind_the_place_of_the_reader() -> None:
+    run = RunAddress("maekawa 3", ["acquire 1"], 1, {"crashes": 1, "entries": 2})
+    assert write_address(run) == "#/run/maekawa%203/a1@1?crashes=1&entries=2"
+    assert read_address(write_address(run)) == run
+    long = msgspec.structs.replace(run, moves=["acquire 1"] * 1000, cursor=7)
+    assert write_address(long).startswith("#/z/")
+    assert read_address(write_address(long)) == long
+
+
+@pytest.mark.parametrize("bounds", ["crashes", "crashes=x", "crashes=12", "fires=1", "crashes=1;"])
+def test_bounds_of_other_words_are_refused(bounds: str) -> None:
+    with pytest.raises(Refusal, match="bounds such as crashes=1"):
+        read_address(f"#/run/maekawa%203/a1@1?{bounds}")
+
+
+def test_bounds_out_of_range_are_refused() -> None:
+    with pytest.raises(Refusal, match="crashes must be between 0 and 4, not 9"):
+        Laboratory().open("#/run/maekawa%203/a1@1?crashes=9")

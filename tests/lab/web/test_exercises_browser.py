@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -98,6 +99,47 @@ def test_questions_of_a_lesson_are_answered(browser: Browser, lab: str) -> None:
         expect(page.locator("svg.run circle.concurrent")).to_have_count(1)
         page.get_by_role("link", name="Lessons").click()
         expect(page.locator(".tiles")).to_contain_text("1 of 4 reached")
+
+
+def test_a_lesson_stays_open_over_a_reload_a_way_back_and_a_share(
+    browser: Browser, lab: str
+) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(f"{lab}#/learn/maekawa/1")
+        card = page.locator(".lesson")
+        expect(card).to_contain_text("1 of")
+        expect(page.locator(".time-bar")).to_be_visible()
+        page.keyboard.press("1")
+        expect(page.locator(".time-bar")).not_to_contain_text("0 of 0")
+        made = page.locator(".time-bar span").last.inner_text()
+        expect(page).to_have_url(re.compile(r"#/learn/maekawa/1/a1@1$"))
+        shared = page.url
+        page.reload()
+        expect(card).to_contain_text("1 of")
+        expect(page.locator(".time-bar")).to_contain_text(made)
+        page.goto(f"{lab}#/learn")
+        page.go_back()
+        expect(card).to_contain_text("1 of")
+        expect(page.locator(".time-bar")).to_contain_text(made)
+        page.get_by_role("button", name="begin again").click()
+        expect(page.locator(".time-bar")).not_to_contain_text(made)
+        expect(page).to_have_url(re.compile("#/learn/maekawa/1$"))
+        with watched_page(browser) as other:
+            other.page.goto(shared)
+            expect(other.page.locator(".lesson")).to_contain_text("1 of")
+            expect(other.page.locator(".time-bar")).to_contain_text(made)
+
+
+def test_the_text_of_a_lesson_is_in_its_address(browser: Browser, lab: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(f"{lab}#/learn/transactions/1")
+        page.locator("textarea").fill("r1(x) w1(x) r2(x)")
+        expect(page).to_have_url(re.compile(r"#/learn/transactions/1/r1"))
+        page.reload()
+        expect(page.locator(".lesson")).to_be_visible()
+        assert page.locator("textarea").input_value() == "r1(x) w1(x) r2(x)"
 
 
 @pytest.mark.parametrize(

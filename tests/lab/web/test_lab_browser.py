@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -250,3 +251,52 @@ def test_a_graph_is_written_and_its_deadlock_named(browser: Browser, lab: str) -
         assert serious_findings(page) == []
         page.get_by_role("link", name="Play").click()
         expect(page.locator("svg.run")).to_be_visible()
+
+
+def test_what_could_happen_is_part_of_the_address(browser: Browser, lab: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        open_run(page, lab, "#/run/ricart-agrawala%203@0")
+        before = page.locator(".verdict strong").inner_text()
+        page.get_by_label("crashes").fill("1")
+        expect(page.locator(".verdict strong")).not_to_have_text(before)
+        after = page.locator(".verdict strong").inner_text()
+        expect(page).to_have_url(re.compile(r"@0\?crashes=1$"))
+        with watched_page(browser) as other:
+            open_run(other.page, lab, page.url.removeprefix(lab))
+            expect(other.page.locator(".verdict strong")).to_have_text(after)
+            expect(other.page.get_by_label("crashes")).to_have_value("1")
+        # Another address has bounds of its own.
+        open_run(page, lab, "#/run/ricart-agrawala%203/a1@1")
+        expect(page.get_by_label("crashes")).to_have_value("0")
+
+
+def test_the_run_is_there_again_after_another_page(browser: Browser, lab: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        open_run(page, lab, "#/run/maekawa%203%20variant=basic/a1/a2@2")
+        page.get_by_role("link", name="Challenges").click()
+        expect(page.locator(".tiles")).to_be_visible()
+        page.get_by_role("link", name="Play").click()
+        expect(page.locator(".time-bar")).to_contain_text("2 of 2")
+
+
+def test_the_run_stays_when_the_server_is_gone(browser: Browser, tmp_path: Path) -> None:
+    with directory(tmp_path / "lab") as started, browser.new_context() as context:
+        serving = started.start("lab", "--port", "0", "--no-open")
+        page = context.new_page()
+        open_run(page, line(serving), "#/run/maekawa%203%20variant=basic/a1@1")
+        serving.send_signal(signal.SIGINT)
+        assert serving.wait(BOUND_SECONDS) == 0
+        page.keyboard.press("1")
+        expect(page.get_by_role("alert")).to_contain_text("the server does not answer")
+        expect(page.locator(".time-bar")).to_contain_text("1 of 1")
+        expect(page.locator("svg.run circle.event").first).to_be_visible()
+
+
+def test_a_search_that_finds_nothing_says_so(browser: Browser, lab: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        open_run(page, lab, "#/run/centralized%202@0")
+        page.keyboard.press("f")
+        expect(page.locator(".verdict")).to_contain_text("No violation:")

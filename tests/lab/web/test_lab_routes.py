@@ -53,7 +53,7 @@ def test_a_run_is_played_and_an_address_opens_the_same_run() -> None:
         "deliver 3 > 1",
     ]
     opened = answer("open", {"address": position["address"]})
-    assert opened == {"first": BASIC, "moves": ASKED, "cursor": 3}
+    assert opened == {"first": BASIC, "moves": ASKED, "cursor": 3, "bounds": {}}
 
 
 def test_fates_name_the_point_of_no_return_and_the_blunder() -> None:

@@ -48,7 +48,8 @@ class ClassicClaim:
         self.lost: asyncio.Future[str] = loop.create_future()
         self.lock = lock
         self.awaits = Wanted(lock)
-        self.since = system.wall()
+        self.asked_at = system.wall()
+        self.entered_at: float | None = None
         self._engine = engine
 
     def valid(self) -> bool:
@@ -217,6 +218,7 @@ class ClassicEngine:
         claim = self._holders[lock] = queue.popleft()
         self._token = max(self._token + 1, clock.number())
         claim.token = self._token
+        claim.entered_at = system.wall()
         claim.granted.set_result(claim.token)
 
     # Questions: a node knows only of itself
@@ -245,5 +247,8 @@ class ClassicEngine:
         return LockState(name, holders, [], [self._party(claim) for claim in waiting])
 
     def _party(self, claim: ClassicClaim) -> Party:
-        token = claim.granted.result() if claim.granted.done() else None
-        return Party(claim.lock, f"{system.host_name()}:{system.pid()}", claim.since, token)
+        owner = f"{system.host_name()}:{system.pid()}"
+        if claim.entered_at is None:
+            return Party(claim.lock, owner, claim.asked_at, None)
+        waited = max(0.0, claim.entered_at - claim.asked_at)
+        return Party(claim.lock, owner, claim.entered_at, claim.token, waited=waited)

@@ -2,10 +2,10 @@
 import { render } from "./vendor/preact.js";
 import { computed, effect, signal } from "./vendor/signals.js";
 import { Chip, Drawing, Sparkline, ThemeSwitch, age, clock, html, now, setClock } from "./ui.js";
+import { SharedStream } from "./stream.js";
 
 const RATES_KEPT = 300; // looks, about five minutes
 const EVENTS_KEPT = 500;
-const REOPEN_MILLISECONDS = 3000;
 
 const state = signal(null); // the snapshot, with changes applied
 const url = signal("");
@@ -26,27 +26,22 @@ addEventListener("hashchange", () => { chosen.value = lockInAddress(); });
 
 // The stream
 
-let stream = null;
+const stream = new SharedStream("/api/cluster/stream", take, () => state.value && {
+  snapshot: state.value, url: url.value, events: events.value, events_kept: eventsKept.value, trouble: trouble.value,
+});
+
+function take(kind, data) {
+  if (kind === "first") takeFirst(data);
+  else if (kind === "delta") takeDelta(data);
+  else if (kind === "trouble") trouble.value = data;
+  else trouble.value = { at: trouble.value?.at ?? now.value, error: "the program that serves this page does not answer" };
+}
 
 function open() {
-  if (stream || paused.value || document.hidden) return;
-  stream = new EventSource("/api/cluster/stream");
-  stream.addEventListener("first", (event) => takeFirst(JSON.parse(event.data)));
-  stream.addEventListener("delta", (event) => takeDelta(JSON.parse(event.data)));
-  stream.addEventListener("trouble", (event) => { trouble.value = JSON.parse(event.data); });
-  stream.onerror = () => {
-    trouble.value = { at: trouble.value?.at ?? now.value, error: "the program that serves this page does not answer" };
-    if (stream?.readyState === EventSource.CLOSED) { // it tries again by itself only while the server is gone
-      close();
-      setTimeout(open, REOPEN_MILLISECONDS);
-    }
-  };
+  if (!paused.value && !document.hidden) stream.open();
 }
 
-function close() {
-  stream?.close();
-  stream = null;
-}
+const close = () => stream.close();
 
 // A page that is not shown asks for nothing.
 document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
@@ -58,7 +53,7 @@ function takeFirst(first) {
   events.value = first.events;
   eventsKept.value = first.events_kept;
   graphNumber.value += 1;
-  trouble.value = null;
+  trouble.value = first.trouble ?? null;
   document.title = `${first.snapshot.name} · coterie`;
 }
 
@@ -112,12 +107,20 @@ function Top() {
   const snapshot = state.value;
   return html`<header class="top">
     <h1>${snapshot ? snapshot.name : "coterie"}</h1>
-    ${snapshot && html`<span class="quiet">${snapshot.kind}</span><${Chip} look=${snapshot.look}>${snapshot.health}<//>`}
+    ${snapshot && html`<span class="quiet">${snapshot.kind}</span><${Health} snapshot=${snapshot} />`}
     <span class="spring"></span>
     <${Freshness} />
     <button type="button" aria-pressed=${paused.value} onClick=${pause}>${paused.value ? "go on" : "pause"}</button>
     <${ThemeSwitch} />
   </header>`;
+}
+
+/** Green only where nothing is wrong, and what is shown is of now. */
+function Health({ snapshot }) {
+  if (trouble.value) return html`<${Chip} look="warning">last seen ${snapshot.health}<//>`;
+  const deadlocks = Object.keys(snapshot.deadlocks).length;
+  if (deadlocks > 0) return html`<${Chip} look="bad">${deadlocks === 1 ? "a deadlock" : `${deadlocks} deadlocks`}${snapshot.look !== "good" && `, ${snapshot.health}`}<//>`;
+  return html`<${Chip} look=${snapshot.look}>${snapshot.health}<//>`;
 }
 
 function pause() {
@@ -182,7 +185,7 @@ function Locks() {
     <label class="filter">filter <input type="search" value=${search.value} onInput=${(event) => { search.value = event.currentTarget.value; }} /></label>
     ${locks.value.length === 0 ? html`<${Nothing} />` : html`<table>
       <caption>Locks (${shown.value.length} of ${locks.value.length}), the oldest waiter first</caption>
-      <thead><tr><th scope="col">lock</th><th scope="col">holder</th><th scope="col" class="number">token</th><th scope="col">held</th>
+      <thead><tr><th scope="col">lock</th><th scope="col">holder</th><th scope="col" class="number">token</th><th scope="col">held</th><th scope="col">waited</th>
         <th scope="col">lease</th><th scope="col" class="number">waiting</th><th scope="col">oldest wait</th></tr></thead>
       <tbody>${shown.value.map((lock) => html`<${LockRow} key=${lock.name} lock=${lock} />`)}</tbody>
     </table>`}
@@ -201,16 +204,17 @@ function LockRow({ lock }) {
     location.hash = open ? "" : `lock=${encodeURIComponent(lock.name)}`;
   }
   return html`<tr class=${open ? "chosen" : ""}>
-      <td><button type="button" class="link" aria-expanded=${open} onClick=${toggle}>${lock.name}</button></td>
+      <td class="name"><button type="button" class="link" aria-expanded=${open} onClick=${toggle}>${lock.name}</button></td>
       <td>${first ? html`<${Holder} holder=${first} />` : html`<span class="quiet">none</span>`}
         ${holders.length > 1 && html`<span class="quiet"> and ${holders.length - 1} more</span>`}</td>
       <td class="number mono">${first?.token ?? ""}</td>
       <td class="age">${first?.since ? age(now.value - first.since) : ""}</td>
+      <td class="age">${first?.waited == null ? "" : age(first.waited)}</td>
       <td class="age">${first && html`<${Lease} owner=${first.owner} />`}</td>
       <td class="number">${lock.waiters.length || ""}</td>
       <td class="age">${lock.waiters.length ? age(now.value - oldest(lock)) : ""}</td>
     </tr>
-    ${open && html`<tr class="chosen"><td colspan="7"><${Queue} lock=${lock} holders=${holders} /></td></tr>`}`;
+    ${open && html`<tr class="chosen"><td colspan="8"><${Queue} lock=${lock} holders=${holders} /></td></tr>`}`;
 }
 
 function Holder({ holder }) {

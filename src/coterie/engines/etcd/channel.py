@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 LOGIN_SECONDS_MAX = 5.0
 # Before what went wrong with a connection: all addresses have failed, which we name ourselves.
 NOISE = re.compile(r".*last error: [A-Z_]+: (ipv[46]:\S+: )?(Failed to connect to remote host: )?")
+TLS_ADVICE = "look at ca=, certificate= and key= in the URL, and at etcd's own files"
+# What gRPC says of TLS, and what is wrong then. Waiting does not mend a certificate, so it is a mistake
+# and not an outage: an error of the channel means that no other member could be reached, either.
+CERTIFICATE_TROUBLES = {
+    re.compile(r"CERTIFICATE_VERIFY_FAILED(?:: )?([a-z ]*)"): "its certificate was not accepted",
+    re.compile(r"Hostname Verification Check failed"): "its certificate is for another host",
+    re.compile(r"SSLV3_ALERT_\w*CERTIFICATE\w*|TLSV1_ALERT_UNKNOWN_CA|CERTIFICATE_REQUIRED"): (
+        "it does not accept our certificate"
+    ),
+}
 OPTIONS: list[tuple[str, Any]] = [
     # A line that is dead without a word is noticed (etcd#8980), and a member that is back is tried.
     ("grpc.keepalive_time_ms", 10_000),
@@ -71,9 +81,14 @@ class EtcdChannel:
             await self._log_in(limit)
 
     async def close(self) -> None:
-        """Disconnect."""
-        if self._channel is not None:
-            await self._channel.close()
+        """Disconnect; calls are over from now on.
+
+        gRPC closes its sockets when nothing refers to the channel. The session that uses us may be
+        part of a cycle of references, which stays until a collection, so ours is dropped here.
+        """
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
 
     async def call(self, method: str, request: bytes, limit: float) -> bytes:
         """Call a method and return its answer; raises `Unavailable` where there is none."""
@@ -133,6 +148,10 @@ class EtcdChannel:
             grpc.StatusCode.INVALID_ARGUMENT,
         }:
             return self.refusal(details)
+        for pattern, trouble in CERTIFICATE_TROUBLES.items():
+            if found := pattern.search(details):
+                reason = found[1] if pattern.groups else ""
+                return ConfigError(f"{self}: {trouble}{reason and f' ({reason})'}; {TLS_ADVICE}")
         return Unavailable(f"{self}: {NOISE.sub('', details) or code.name}")
 
     def refusal(self, details: str) -> ConfigError:

@@ -259,11 +259,20 @@ async def _read(stream: grpc.aio.StreamStreamCall[bytes, bytes]) -> bytes | None
     try:
         answer = await stream.read()
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+        if _is_cancelled():
             raise
         return None
     return answer if isinstance(answer, bytes) else None
+
+
+def _is_cancelled() -> bool:
+    """Return True if this task was cancelled.
+
+    This is a separate function because a frame that keeps its task while an error passes
+    makes a cycle of references, and the stream and its sockets then stay until a collection.
+    """
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 async def _write(

@@ -89,11 +89,14 @@ def _inside(entries: Iterable[BoardEntry]) -> list[BoardEntry]:
 
 def party(entry: BoardEntry) -> Party:
     """Describe a task for people; one inside has a token."""
-    token = entry.token if entry.state == HOLDS else None
+    holds = entry.state == HOLDS
     owner = entry.process
     if entry.user != os.geteuid():
         owner = f"{owner} ({_user_name(entry.user)})"
-    return Party(entry.name, owner, entry.since, token, entry.shared)
+    if not holds:
+        return Party(entry.name, owner, entry.since, None, entry.shared)
+    since = entry.granted or entry.since
+    return Party(entry.name, owner, since, entry.token, entry.shared, since - entry.since)
 
 
 def _user_name(user: int) -> str:

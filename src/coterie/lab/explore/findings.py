@@ -149,9 +149,7 @@ class Inspector:
         """
         sources, targets, steps, _ = transitions.arrays()
         cyclic = transitions.on_cycles(rows.shape[1], asks=False)
-        if (
-            cyclic.size
-        ):  # else every run that no user prolongs ends where `look_for_deadlock` has looked
+        if cyclic.size:  # without cycles each run ends where `look_for_deadlock` has looked
             certain = steps != 0
             self._look_for_stalled(rows, sources[certain], targets[certain])
         self._decided = transitions.complete

@@ -16,6 +16,7 @@ from coterie.lab.explore.budget import Budget
 from coterie.lab.play.entries import Entry, entry_of
 from coterie.lab.play.exploration.atlas import STATES_MAX, Searched, build, ended, horizon
 from coterie.lab.play.exploration.attempt import NOT_JUDGED, judge_attempt
+from coterie.lab.play.exploration.bound import Bound
 from coterie.lab.play.exploration.judgement import judge
 from coterie.lab.play.exploration.map import STATES_MAX as MAP_STATES_MAX
 from coterie.lab.play.exploration.map import draw_map
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
     from coterie.lab.play.exploration.atlas import Atlas
     from coterie.lab.play.exploration.attempt import Attempt, Task
-    from coterie.lab.play.exploration.bound import Bound
     from coterie.lab.play.exploration.fate import Fate
     from coterie.lab.play.exploration.goal import Goal
     from coterie.lab.play.exploration.map import Map
@@ -84,8 +84,10 @@ class Laboratory:
         return [entry_of(each) for each in every_algorithm(loaded=True).values()]
 
     def open(self, text: str) -> RunAddress:
-        """Read the fragment of an address."""
-        return read_address(text)
+        """Read the fragment of an address; raise a `Refusal` if it is none, or bounds are out of range."""
+        address = read_address(text)
+        Bound(**address.bounds).check()
+        return address
 
     def play(self, question: Question) -> Position:
         """Play a run, and show where the reader stands."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.locks.leases.frames import LockStanding, OwnerReport
+from coterie.locks.leases.frames import Grant, LockStanding, OwnerReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,9 @@ def _standing(
     if holders:
         first, inside = holders[0], tuple(waits.describe(claim.owner) for claim in holders)
         token, shared = first.token or 0, first.shared
-        return LockStanding(wanted, "held", token, first.since, modes, inside, owners, shared)
+        grants = tuple(Grant(claim.since + claim.waited, claim.waited) for claim in holders)
+        since = first.since
+        return LockStanding(wanted, "held", token, since, modes, inside, owners, shared, grants)
     if waiting:
         first = waiting[0]
         return LockStanding(wanted, "waiting", 0, first.since, modes, (), owners, first.shared)

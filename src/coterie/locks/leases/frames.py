@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -43,6 +43,13 @@ class AskOwner(LockFrame, frozen=True):
     search: bool
 
 
+class Grant(NamedTuple):
+    """When a task got the lock that it holds, for people."""
+
+    at: Time  # in seconds since 1970
+    waited: Annotated[float, Meta(ge=0)]  # so many seconds before
+
+
 class LockStanding(msgspec.Struct, frozen=True, array_like=True):
     """How a participant stands to a lock."""
 
@@ -54,6 +61,7 @@ class LockStanding(msgspec.Struct, frozen=True, array_like=True):
     holders: tuple[LockOwner, ...] = ()  # the tasks that hold, and what they wait for
     waiting: tuple[LockOwner, ...] = ()  # the tasks that wait; in a search those that may be ahead
     shared: bool = False  # the mode of the hold, or of the first claim that waits
+    grants: tuple[Grant, ...] = ()  # of each of the holders; of earlier versions none
 
 
 class OwnerReport(LockFrame, frozen=True):

@@ -113,6 +113,11 @@ class LeasedClaim:
         return self._since
 
     @property
+    def waited(self) -> float:
+        """How many seconds it waited until it was granted."""
+        return self.entered_at - self.asked_at
+
+    @property
     def awaits(self) -> Wanted:
         """What it waits for."""
         if self._awaits is None:

@@ -81,10 +81,17 @@ class OwnerQuery:
     def holders(self, lock: str) -> list[Party]:
         """List those that say that they hold the lock; by the protocol it is one, or all share it."""
         return [
-            Party(lock, self._label(identity), standing.since, standing.token, standing.shared)
+            self._holder(lock, identity, standing, place)
             for identity, standing in self._standings(Wanted(lock))
-            for _ in standing.holders
+            for place in range(len(standing.holders))
         ]
+
+    def _holder(self, lock: str, identity: str, standing: LockStanding, place: int) -> Party:
+        since, waited = standing.since, None
+        if place < len(standing.grants):
+            since, waited = standing.grants[place]
+        owner = self._label(identity)
+        return Party(lock, owner, since, standing.token, standing.shared, waited)
 
     def silent(self, lock: str) -> list[str]:
         """List those that have votes and do not answer: the lock is taken until their lease ends."""

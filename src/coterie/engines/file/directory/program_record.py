@@ -45,7 +45,10 @@ NUMBER = struct.Struct("<Q")
 TOKEN = 16  # where this field is
 NAME, NAME_BYTES_MAX = FIELDS.size, 256
 TASK = NAME + NAME_BYTES_MAX
-TASK_BYTES_MAX = SLOT_BYTES - TASK
+MOMENT = struct.Struct("<d")
+GRANTED = SLOT_BYTES - MOMENT.size  # when it got the lock; 0 where it did not have to wait
+TASK_BYTES_MAX = GRANTED - TASK
+LATEST = 253_402_300_799.0  # seconds since 1970: the end of the year 9999
 LIFE_OFFSET = 1 << 61  # of the bytes that earlier programs lock in `words`
 LIFE_BITS = 60
 OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -54,7 +57,7 @@ OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class Slot:
     """One slot of our own board."""
 
-    __slots__ = ("_life", "_map", "_offset", "_texts")
+    __slots__ = ("_life", "_map", "_offset", "_texts", "_waits")
 
     def __init__(self, mapped: mmap.mmap, offset: int, life: int) -> None:
         """Use that part of the map; empty at first."""
@@ -62,6 +65,7 @@ class Slot:
         self._offset = offset
         self._life = life
         self._texts = (b"", b"")
+        self._waits = False  # or has waited; then the slot says when that ended
         mapped[offset] = EMPTY
 
     def write(  # noqa: PLR0917 - on the way of every lock, where keywords cost
@@ -83,6 +87,9 @@ class Slot:
             self._texts = (name, task)
             self._map[offset + NAME : offset + NAME + len(name)] = name
             self._map[offset + TASK : offset + TASK + len(task)] = task
+        if self._waits or state == WAITS:
+            self._waits = state == WAITS
+            MOMENT.pack_into(self._map, offset + GRANTED, 0.0)
         FIELDS.pack_into(
             self._map,
             offset,
@@ -105,6 +112,8 @@ class Slot:
 
     def hold(self, token: int) -> None:
         """Write that we hold the lock."""
+        if self._waits:
+            MOMENT.pack_into(self._map, self._offset + GRANTED, time.time())
         NUMBER.pack_into(self._map, self._offset + TOKEN, token)
         self._map[self._offset] = HOLDS
 
@@ -180,7 +189,8 @@ class BoardEntry(NamedTuple):
     offset: int
     name: str
     token: int
-    since: float
+    since: float  # when it asked
+    granted: float  # when it got the lock after it had waited; 0: it did not wait, or does not say
     owner: int  # the number of a task or thread of its program
     task: str
     request: int  # not used again by its program
@@ -278,10 +288,13 @@ def _entry(
         position,
         life,
     ) = fields
-    if state > HOLDS or name_bytes > NAME_BYTES_MAX or task_bytes > TASK_BYTES_MAX:
+    if state > HOLDS or name_bytes > NAME_BYTES_MAX or task_bytes > SLOT_BYTES - TASK:
         return None
     if life >> LIFE_BITS or not since >= 0:
         return None
+    (granted,) = MOMENT.unpack_from(slot, GRANTED)
+    if state != HOLDS or task_bytes > TASK_BYTES_MAX or not since <= granted <= LATEST:
+        granted = 0.0  # programs of earlier versions write the end of a long task there
     return BoardEntry(
         state=state,
         shared=bool(flags & SHARES),
@@ -290,6 +303,7 @@ def _entry(
         name=slot[NAME : NAME + name_bytes].decode("utf-8", "replace"),
         token=token,
         since=since,
+        granted=granted,
         owner=owner,
         task=slot[TASK : TASK + task_bytes].decode("utf-8", "replace"),
         request=request,

@@ -1,7 +1,7 @@
-"""A run as the text of an address: `#/run/maekawa%203/a1/d1.2@2`, and back.
+"""A run as the text of an address: `#/run/maekawa%203/a1/d1.2@2?crashes=1`, and back.
 
-The first line of a scenario, then a short code for each move, then where the reader stands. An address
-holds moves and nothing else, so that opening one can do nothing but play. Any other
+The first line of a scenario, then a short code for each move, then where the reader stands, and which
+faults could happen. An address holds nothing else, so that opening one can do nothing but play. Any other
 text is refused.
 """
 
@@ -29,6 +29,7 @@ RING = "t"
 OTHER_CALL = "k"
 CODES = {word: code for table in (CALLS, LETTERS, ONE, TWO) for code, word in table.items()}
 PATTERN = re.compile(r"([a-z])(?:([0-9]{1,6})(?:\.([0-9]{1,6}))?)?(?:\.(\S(?:.*\S)?))?", re.ASCII)
+BOUND = re.compile(r"(entries|crashes|losses|duplicates|suspicions)=([0-9])")
 
 
 class RunAddress(msgspec.Struct, frozen=True):
@@ -37,13 +38,17 @@ class RunAddress(msgspec.Struct, frozen=True):
     first: str
     moves: list[str] = []
     cursor: int | None = None
+    bounds: dict[str, int] = {}  # of the faults and entries, where they are not the usual ones
 
 
 def write_address(address: RunAddress) -> str:
     """Write the fragment of an address; a long one is packed."""
     codes = [quote(code_of(move), safe="(),=:*[]") for move in address.moves]
     cursor = "" if address.cursor is None else f"@{address.cursor}"
-    body = "/".join([quote(address.first, safe="=,:"), *codes]) + cursor
+    bounds = "&".join(f"{name}={count}" for name, count in address.bounds.items())
+    body = (
+        "/".join([quote(address.first, safe="=,:"), *codes]) + cursor + bool(bounds) * f"?{bounds}"
+    )
     if len(body) <= PLAIN_MAX:
         return f"#/run/{body}"
     return "#/z/" + base64.urlsafe_b64encode(zlib.compress(body.encode())).decode().rstrip("=")
@@ -108,6 +113,8 @@ def move_of(code: str) -> str | None:
 
 
 def _read_body(body: str) -> RunAddress:
+    body, _, asked = body.partition("?")
+    bounds = _read_bounds(asked)
     path, at, cursor = body.rpartition("@")
     path = path if at else body
     if at and not re.fullmatch(r"[0-9]{1,6}", cursor):
@@ -122,7 +129,19 @@ def _read_body(body: str) -> RunAddress:
         if move is None:
             raise Refusal(f"no move is written {code[:40]!r}", number)
         moves.append(move)
-    return RunAddress(unquote(first), moves, int(cursor) if at else None)
+    return RunAddress(unquote(first), moves, int(cursor) if at else None, bounds)
+
+
+def _read_bounds(text: str) -> dict[str, int]:
+    bounds = {}
+    for part in filter(None, text.split("&")):
+        found = BOUND.fullmatch(part)
+        if found is None:
+            raise Refusal(
+                f"after the ? of an address come bounds such as crashes=1, not {part[:20]!r}"
+            )
+        bounds[found[1]] = int(found[2])
+    return bounds
 
 
 def _unpack(packed: str) -> str:

@@ -4,7 +4,7 @@ import { signal } from "./vendor/signals.js";
 import { ThemeSwitch, html } from "./ui.js";
 import { Picture } from "./lab/picture.js";
 import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
-import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
+import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, playAddress, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
 
 // A page that was saved as a file shows one run, and does without the rest.
 const lessons = saved ? null : await import("./lab/lesson.js");
@@ -107,7 +107,7 @@ function Keys() {
 
 const line = () => encodeURIComponent(first.value).replaceAll("%3D", "=");
 const PLACES = [
-  ["Play", "run", () => `#/run/${line()}`], ["Simulate", "sim", () => `#/sim/${line()}`], ["Check", "check", () => `#/check/${line()}`],
+  ["Play", "run", () => playAddress.value || `#/run/${line()}`], ["Simulate", "sim", () => `#/sim/${line()}`], ["Check", "check", () => `#/check/${line()}`],
   ["Compare", "compare", () => `#/compare/${first.value.split(" ")[0]}`], ["Learn", "learn", () => "#/learn"], ["Challenges", "break", () => "#/break"],
   ["Graphs", "graph", () => "#/graph"], ["Schedules", "history", () => "#/history"], ["Coteries", "coterie", () => "#/coterie"],
 ];
@@ -137,7 +137,7 @@ document.addEventListener("keydown", press);
 
 async function openHere() {
   const hash = location.hash;
-  const lesson = lessons?.openLesson(hash);
+  const lesson = await lessons?.openLesson(hash);
   if (lesson?.editor) { other.value = { name: lesson.editor, page: await import(OTHERS[lesson.editor]) }; return; }
   if (await openOther(hash) || lesson || await challenges?.openChallenge(hash)) return;
   openAddress(hash);

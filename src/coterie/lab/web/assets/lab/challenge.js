@@ -1,7 +1,7 @@
 // Challenges: bring something about in as few moves as can be; the server knows how few that is.
 import { download, html } from "../ui.js";
 import { Words } from "./lesson.js";
-import { ask, begin, complain, cursor, hidden, moves, place, reveal, task } from "./run.js";
+import { ask, begin, complain, cursor, hidden, moves, place, readTask, reveal, task } from "./run.js";
 import { effect, signal } from "../vendor/signals.js";
 
 const STORED = "coterie-challenges";
@@ -36,15 +36,14 @@ export async function openChallenge(hash) {
     await load();
     const page = challenges.value.find((each) => each.name === found[1]);
     if (!page) { complain({ answer: { error: `there is no challenge ${found[1]}` } }); return true; }
-    const made = found[2] ? (await ask("/api/open", { address: `#/run/-/${found[2]}` })).moves : [];
-    play(page, made);
+    play(page, found[2] ? (await readTask(found[2])).moves : []);
   } catch (error) { complain(error); }
   return true;
 }
 
 function play(page, made = []) {
   score.value = null; hint.value = ""; hints.value = 0;
-  begin(page.first, [...page.moves, ...made], page.bound, { path: pathOf(page), given: page.moves.length });
+  begin(page, pathOf(page), { run: { moves: [...page.moves, ...made] } });
 }
 
 let judging = 0;

@@ -10,6 +10,8 @@ class Editor {
   constructor(name, first) {
     this.name = name;
     this.first = first;
+    this.path = name; // before the text in the address; a lesson has one of its own
+    this.given = null; // the text of the page of a lesson
     this.text = signal("");
     this.answer = signal(null);
     this.refusal = signal("");
@@ -19,13 +21,23 @@ class Editor {
   open(hash) {
     let given = "";
     try { given = decodeURIComponent(new RegExp(`^#/${this.name}/(.*)$`, "s").exec(hash)?.[1] ?? ""); } catch { /* what cannot be read is left out */ }
+    this.path = this.name;
+    this.given = null;
     this.change(given || this.text.value || this.first);
+  }
+
+  /** Begin a page of a lesson, with the text that it gives or what the reader has made of it. */
+  begin(path, given, made) {
+    this.path = path;
+    this.given = given;
+    this.change(made ?? given);
   }
 
   async change(next) {
     const mine = ++this.#asked;
     this.text.value = next;
-    history.replaceState(null, "", `#/${this.name}/${encodeURIComponent(next.replace(/\s+/g, " ").trim())}`);
+    const text = next === this.given ? "" : `/${encodeURIComponent(next.replace(/\s+/g, " ").trim())}`;
+    history.replaceState(null, "", `#/${this.path}${text}`);
     try {
       const answer = await ask(`/api/${this.name}`, { text: next });
       if (mine !== this.#asked) return;

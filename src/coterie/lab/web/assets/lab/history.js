@@ -14,7 +14,9 @@ const EXAMPLES = {
 };
 const WORDS = { ww: ["wrote", "wrote"], wr: ["wrote", "read"], rw: ["read", "wrote"] }; // the first, then the second
 const READS = ["G1a", "G1b"]; // of what was aborted, or replaced by its own writer
-const OUTCOMES = { "as written": ["✓", "good"], reordered: ["~", "warning"], otherwise: ["✕", "bad"] };
+// A scheme that does something else with a harmless schedule is strict; with another one it prevents what is wrong.
+const HARMLESS = { "as written": ["✓", "good"], reordered: ["~", "warning"], otherwise: ["~", "warning"] };
+const HARMFUL = { "as written": ["✕", "bad"], reordered: ["✓", "good"], otherwise: ["✓", "good"] };
 const editor = editors.history;
 const pointed = signal(null); // a conflict that is pointed at
 
@@ -128,8 +130,9 @@ function Verdict({ answer }) {
 }
 
 function Schemes({ answer }) {
+  const outcomes = answer.serializable === false ? HARMFUL : HARMLESS;
   return html`<section class="card"><h2>What each scheme does with it</h2><table><caption class="hidden-text">schemes</caption>
     <thead><tr><th scope="col">scheme</th><th scope="col">asked for these operations in this order, it</th></tr></thead>
     <tbody>${answer.schemes.map((each) => html`<tr key=${each.name}><td><strong>${each.name}</strong></td>
-      <td class=${OUTCOMES[each.outcome][1]}><span aria-hidden="true">${OUTCOMES[each.outcome][0]} </span>${each.text}</td></tr>`)}</tbody></table></section>`;
+      <td class=${outcomes[each.outcome][1]}><span aria-hidden="true">${outcomes[each.outcome][0]} </span>${each.text}</td></tr>`)}</tbody></table></section>`;
 }

@@ -1,7 +1,7 @@
 // Lessons: a page of words beside the run or the text that it speaks of, and a goal that the server checks.
 import { html } from "../ui.js";
 import { editors } from "./editor.js";
-import { ask, begin, bound, complain, cursor, fates, first, moves, place } from "./run.js";
+import { ask, begin, bound, complain, cursor, fates, first, moves, place, readTask } from "./run.js";
 import { effect, signal } from "../vendor/signals.js";
 
 const STORED = "coterie-lessons";
@@ -29,31 +29,51 @@ export async function loadLessons() {
   try { lessons.value = await ask("/api/lessons"); } catch (error) { complain(error); }
 }
 
-/** Open `#/learn/NAME/PAGE`; return the page, or null if the address is none of a lesson. */
-export function openLesson(text) {
-  const found = /^#\/learn\/([a-z]+)(?:\/(\d+))?$/.exec(text);
+let opened = 0;
+
+/**
+ * Open `#/learn/NAME/PAGE`, with what the reader has made of the page behind it: moves, or the text of an editor.
+ * Return the page, or null if the address is none of a lesson.
+ */
+export async function openLesson(text) {
+  const mine = ++opened;
+  const found = /^#\/learn\/([a-z]+)(?:\/(\d+)(?:\/(.*)|(@.*))?)?$/s.exec(text);
   const lesson = found && lessons.value.find((each) => each.name === found[1]);
   if (!lesson) {
     current.value = null; // the address is of something that no lesson has given
     return null;
   }
-  current.value = { lesson, page: Math.max(1, Math.min(Number(found[2] ?? 1), lesson.pages.length)) - 1 };
-  again();
-  return pageOf(current.value);
+  const here = { lesson, page: Math.max(1, Math.min(Number(found[2] ?? 1), lesson.pages.length)) - 1 };
+  const page = pageOf(here);
+  const made = found[3] ?? found[4];
+  let run = null;
+  if (made !== undefined && !page.editor) {
+    try { run = await readTask(made); } catch (error) { complain(error); }
+    if (mine !== opened) return page;
+  }
+  current.value = here;
+  again(run, page.editor && made ? decoded(made) : null);
+  return page;
 }
 
-function again() {
+const pathOf = ({ lesson, page }) => `learn/${lesson.name}/${page + 1}`;
+
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return null; /* what cannot be read is left out */ }
+}
+
+function again(run = null, text = null) {
   const page = pageOf(current.value);
   verdict.value = null;
   answers.value = {};
-  if (page.editor) editors[page.editor].change(page.text);
-  else begin(page.first, page.moves, page.bound);
+  if (page.editor) editors[page.editor].begin(pathOf(current.value), page.text, text);
+  else begin(page, pathOf(current.value), { lesson: true, run });
 }
 
 function showSolution() {
   const page = pageOf(current.value);
   if (page.editor) editors[page.editor].change(page.solved);
-  else begin(page.first, [...page.moves, ...page.solution], page.bound);
+  else begin(page, pathOf(current.value), { lesson: true, run: { moves: [...page.moves, ...page.solution] } });
 }
 
 let judging = 0;
@@ -122,7 +142,7 @@ export function Lesson() {
       <span role="status">${verdict.value?.reached && html`<strong class="good"> ✓ reached</strong>`}
       ${verdict.value && !verdict.value.reached && verdict.value.text && html`<span class="warning"> ! ${verdict.value.text}</span>`}</span></p>`}
     ${page.asks.length > 0 && html`<ol class="asks">${page.asks.map((each, i) => html`<${Ask} key=${keyOf(current.value) + i} number=${i} text=${each.text} />`)}</ol>`}
-    <p class="row"><button type="button" onClick=${again}>begin again</button>${(page.solution.length > 0 || page.solved) && html`<button type="button" onClick=${showSolution}>show me</button>`}
+    <p class="row"><button type="button" onClick=${() => again()}>begin again</button>${(page.solution.length > 0 || page.solved) && html`<button type="button" onClick=${showSolution}>show me</button>`}
       ${number > 0 && html`<a href="#/learn/${lesson.name}/${number}">previous</a>`}
       ${number + 1 < lesson.pages.length ? html`<a href="#/learn/${lesson.name}/${number + 2}">next</a>` : next && html`<a href="#/learn/${next.name}">next: ${next.title}</a>`}</p>
   </section>`;

@@ -3,7 +3,7 @@ import { download, html } from "../ui.js";
 import { useEffect, useRef } from "../vendor/hooks.js";
 import {
   BOUNDS, ask, bound, branches, catalogue, complain, choose, chooseBound, cursor, effectiveBound, fates, findViolation, first, go, hidden, looked, make, makeNow, moves,
-  place, problem, redo, request, saved, searching, soon, states, steps, takeBranch, undo,
+  outcome, place, problem, redo, request, saved, searching, soon, states, steps, takeBranch, undo,
 } from "./run.js";
 
 /** The first line in parts; the variant is empty if it names none. */
@@ -85,6 +85,7 @@ export function Verdict() {
   if (problem.value) return html`<div class="notice bad" role="alert"><p>${problem.value.error}</p></div>`;
   return html`<div class="verdict ${here?.word ?? ""}">
     ${here ? html`<p><strong>${here.sign} ${here.word}</strong> ${here.text}</p>` : html`<p class="quiet">${searching.value ? "searching…" : hidden.value ? "hidden in a challenge: where each move leads" : "not judged"}</p>`}
+    ${outcome.value && html`<p>${outcome.value}</p>`}
     ${blunder && html`<p>${blunder.text} <button type="button" class="link" onClick=${() => go(blunder.number - 1)}>go there</button></p>`}
   </div>`;
 }

@@ -16,7 +16,8 @@ export const cursor = signal(0);
 const NO_FAULTS = { entries: 1, crashes: 0, losses: 0, duplicates: 0, suspicions: 0 };
 export const bound = signal(NO_FAULTS);
 export const branches = signal([]); // other futures that were left: {moves}
-export const task = signal(null); // of a challenge: {path, given}, which its address has in place of the first line
+// What a challenge or a lesson has given: {path, moves, bound}. Its address has the path in place of the first line.
+export const task = signal(null);
 export const hidden = signal(false); // where moves lead, so that a challenge is one
 export const catalogue = signal([]);
 
@@ -26,6 +27,7 @@ export const place = signal(null); // what the server says of where the reader s
 export const fates = signal(null);
 export const searching = signal(false);
 export const problem = signal(null); // what the server refused: {error, at, possible}
+export const outcome = signal(""); // of a search for a violation that has found none
 export const said = signal(""); // the last step in words, for those who hear the page
 
 const places = new Map(); // answers by the moves that lead to them: a place does not depend on the future
@@ -145,6 +147,7 @@ export function leavePage() {
 /** Bring the page up to date with the run: the place at once, what it leads to when it is known. */
 function refresh() {
   const mine = ++asked;
+  outcome.value = "";
   arriving = arrive(mine).then((known) => { if (known) judge(mine); });
 }
 
@@ -177,15 +180,19 @@ async function arrive(mine) {
       if (mine !== asked) return false;
       batch(() => {
         complain(error);
-        place.value = null; fates.value = null; steps.value = [];
+        if (error instanceof Refused || arrived === null) { place.value = null; fates.value = null; steps.value = []; }
+        else { first.value = arrived.first; moves.value = arrived.moves; cursor.value = arrived.cursor; } // the run is here, without the server
       });
       return false;
     }
   }
+  arrived = { first: line, moves: moves.value, cursor: cursor.value };
   writeAddress();
   speak();
   return true;
 }
+
+let arrived = null; // the last run that the server has answered for
 
 let stepsOf = null; // the first line of the run whose steps are here
 
@@ -223,19 +230,36 @@ async function judge(mine) {
   }
 }
 
-// The address is the run
+// The address is the run, with what could happen in it
+
+export const playAddress = signal(""); // of the last run that was no task
 
 async function writeAddress() {
   const mine = asked;
   const list = codes.value.map((code) => encodeURIComponent(code).replace(/%(28|29|2C|3D|3A|5B|5D)/gi, decodeURIComponent));
   const line = encodeURIComponent(first.value).replace(/%(3D|2C|3A)/gi, decodeURIComponent);
-  const body = `${[line, ...list].join("/")}@${cursor.value}`;
-  let text = body.length <= PLAIN_MAX ? `#/run/${body}` : `#/z/${await packed(body)}`;
-  if (task.value) text = `#/${[task.value.path, ...list.slice(task.value.given)].join("/")}`;
+  const body = `${[line, ...list].join("/")}@${cursor.value}${boundsText(NO_FAULTS)}`;
+  const text = task.value ? taskAddress(list) : `#/${body.length <= PLAIN_MAX ? `run/${body}` : `z/${await packed(body)}`}`;
+  if (mine === asked && !task.value) playAddress.value = text;
   try {
     if (mine === asked && location.hash !== text) history.replaceState(null, "", text);
   } catch { /* a page inside another has no address of its own */ }
   document.title = `${first.value} · coterie lab`;
+}
+
+/** What an address says of the bounds, where they are others than those that it begins with. */
+function boundsText(usual) {
+  const changed = Object.entries(bound.value).filter(([name, count]) => count !== usual[name]);
+  return changed.length > 0 ? `?${changed.map(([name, count]) => `${name}=${count}`).join("&")}` : "";
+}
+
+/** A challenge counts from what it gives; a lesson lets the reader leave that, so its address has all moves. */
+function taskAddress(list) {
+  const { path, lesson } = task.value;
+  if (!lesson) return `#/${[path, ...list.slice(task.value.moves.length)].join("/")}`;
+  const bounds = boundsText(task.value.bound);
+  const untouched = !bounds && cursor.value === list.length && moves.value.join("\n") === task.value.moves.join("\n");
+  return untouched ? `#/${path}` : `#/${[path, ...list].join("/")}@${cursor.value}${bounds}`;
 }
 
 /** Deflate, then base64 with the letters of addresses. */
@@ -250,7 +274,9 @@ export async function openAddress(text) {
   const mine = ++asked;
   try {
     const found = await ask("/api/open", { address: text });
-    if (mine === asked) start(found.first, found.moves, found.cursor ?? found.moves.length);
+    if (mine !== asked) return;
+    bound.value = { ...NO_FAULTS, ...found.bounds };
+    start(found.first, found.moves, found.cursor ?? found.moves.length);
   } catch (error) {
     complain(error);
   }
@@ -259,7 +285,7 @@ export async function openAddress(text) {
 function start(line, made, at, given = null) {
   batch(() => {
     first.value = line; moves.value = made; cursor.value = at; branches.value = []; fates.value = null;
-    task.value = given; hidden.value = given !== null;
+    task.value = given; hidden.value = given !== null && !given.lesson;
   });
   refresh();
 }
@@ -341,12 +367,17 @@ export function takeBranch(branch) {
   refresh();
 }
 
-/** Begin a run that a lesson or a challenge gives, with what may happen in it. */
-export function begin(line, made, allowed, given = null) {
+/** Begin a page of a lesson or a challenge; `run` is what the reader has made of it, with all moves. */
+export function begin(page, path, { lesson = false, run = null } = {}) {
   keep();
-  bound.value = { ...NO_FAULTS, ...allowed };
-  start(line, made, made.length, given);
+  const allowed = { ...NO_FAULTS, ...page.bound };
+  bound.value = { ...allowed, ...run?.bounds };
+  const made = run?.moves ?? page.moves;
+  start(page.first, made, run?.cursor ?? made.length, { path, lesson, moves: page.moves, bound: allowed });
 }
+
+/** Read the moves and bounds that stand behind the path of a task. */
+export const readTask = (text) => ask("/api/open", { address: `#/run/-/${text}` });
 
 export function choose(line) {
   keep();
@@ -368,7 +399,11 @@ export async function findViolation(from) {
     const way = await search("/api/way", { first: first.value, moves: made, cursor: made.length, bound: effectiveBound.value, budget_ms: SEARCH_MILLISECONDS });
     if (mine !== asked) return;
     searching.value = false;
-    if (way.moves === null) { said.value = `No violation: ${way.searched.text}`; refresh(); return; }
+    if (way.moves === null) {
+      refresh();
+      outcome.value = said.value = `No violation: ${way.searched.text}`;
+      return;
+    }
     keep();
     batch(() => {
       if (moves.value.length > made.length) leave(moves.value);
