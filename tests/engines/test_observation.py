@@ -108,7 +108,7 @@ def the_next_step_is_a_look_or_a_removal(seen: Observations) -> None:
     for beat in range(1, 7):
         assert seen.looks(100.0 + 2 * beat) == ["a"]
         seen.saw("a", 1, LEASE, 100.0 + 2 * beat + 0.1)
-    assert seen.next_at() == 100.0 + OVER
+    assert seen.next_at() == seen.next_removal_at() == 100.0 + OVER
 
 
 def only_the_sessions_before_our_own_entries_are_kept(seen: Observations) -> None:
@@ -195,8 +195,8 @@ MUTANTS: dict[str, tuple[Callable[[Observations], None], str, str, str]] = {
     "a removal waits for the next look": (
         the_next_step_is_a_look_or_a_removal,
         "Observations",
-        "min(seen.look_at, seen.removal_at)",
-        "seen.look_at",
+        "min(self.next_removal_at(), min(looks, default=math.inf))",
+        "min(looks, default=math.inf)",
     ),
     "a session that is in no one's way is watched for good": (
         only_the_sessions_before_our_own_entries_are_kept,

@@ -86,6 +86,10 @@ class Observations:
         seen.lease = max(seen.lease, lease)  # that of the past grows with what is known of it
         seen.look_at = self._next_beat(seen.lease, now)
 
+    def __contains__(self, session: str) -> bool:
+        """Return True if a session is observed."""
+        return session in self._seen
+
     def forget(self, session: str) -> None:
         """Drop a session that is dead or has ended."""
         self._seen.pop(session, None)
@@ -122,9 +126,12 @@ class Observations:
 
     def next_at(self) -> float:
         """Return when the next look or removal is due; infinity if nothing is observed."""
-        return min(
-            (min(seen.look_at, seen.removal_at) for seen in self._seen.values()), default=math.inf
-        )
+        looks = (seen.look_at for seen in self._seen.values())
+        return min(self.next_removal_at(), min(looks, default=math.inf))
+
+    def next_removal_at(self) -> float:
+        """Return when the next removal is due; infinity if nothing is observed."""
+        return min((seen.removal_at for seen in self._seen.values()), default=math.inf)
 
     def _next_beat(self, lease: float, now: float) -> float:
         """Return the first of the common beats after `now`: sessions of equal leases share a request."""
