@@ -4,58 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import coterie
 from tests.cluster.proxy import Proxy
-from tests.engines.conformance.suppliers import Child, Missing, ValkeySupplier, leave_out
+from tests.engines.conformance.moved_valkey import MovedValkey, moved_valkey
+from tests.engines.conformance.suppliers import Missing, ValkeySupplier, leave_out
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
-FAKETIME = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 HOUR = 3600
-
-
-class MovedValkey(ValkeySupplier):
-    """A server whose time of day can be moved."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        super().__init__(folder, *options)
-        self._offset = folder / "offset"
-        self.move(0)
-        changes = {
-            "LD_PRELOAD": FAKETIME[0],
-            "FAKETIME_TIMESTAMP_FILE": self._offset,
-            "FAKETIME_NO_CACHE": 1,
-        }
-        words = [f"{name}={value}" for name, value in changes.items()]
-        self.child = Child(folder, ["env", *words, *self.child.command])
-
-    def move(self, seconds: int) -> None:
-        """Let the time of day be that of this machine, moved by so many seconds."""
-        made = self._offset.with_suffix(".new")
-        made.write_text(f"{seconds:+d}\n")
-        made.rename(self._offset)
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[MovedValkey]:
-    if not FAKETIME:
-        pytest.skip("no libfaketime here: install the package faketime")
     try:
-        made = MovedValkey(tmp_path / "server")
+        with moved_valkey(tmp_path / "server") as made:
+            yield made
     except Missing as error:
         leave_out(error)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.kill()
 
 
 @contextlib.asynccontextmanager
