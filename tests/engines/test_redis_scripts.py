@@ -172,6 +172,22 @@ def test_a_pause_is_not_opened_before_the_longest_lease_that_is_known(
     assert real.ask(scripts.OPEN_PAST, 11, 5 * LEASE_MS) == 1
 
 
+def test_numbers_that_were_drawn_in_the_pause_are_drawn_again_at_its_end(
+    server: ValkeySupplier,
+) -> None:
+    """A program that knew a higher one may have come back in between."""
+    real, known = Scripts(server), 10**15
+    real.say("FLUSHALL")
+    real.open(11)
+    assert real.join(11, 1) == {PAST: 11}
+    real.ask(scripts.OPEN, 12, 1, LEASE_MS, LEASE_MS, "run 1", known, "who")
+    real.ask(scripts.OPEN_PAST, 11, LEASE_MS)
+    assert known < real.join(11, 1)
+    assert real.join(12, 1) == {11: 1}
+    assert real.leave(11, 1)
+    assert known + 1 < real.join(12, 1)
+
+
 def test_programs_of_the_former_format_are_excluded(server: ValkeySupplier) -> None:
     """Their sessions end, their numbers are a floor, and no request of theirs that counts is carried out."""
     real = Scripts(server)

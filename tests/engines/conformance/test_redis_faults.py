@@ -11,6 +11,7 @@ import pytest
 
 import coterie
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
+from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import Missing, ValkeySupplier, leave_out, valkey
 from tests.locks.memory import in_loop
 
@@ -82,6 +83,30 @@ async def test_a_cancelled_wait_keeps_the_line(tmp_path: Path) -> None:
             async with bob.lock("x"):
                 pass
             assert connections(made) - before == 1  # that of the question
+
+
+@in_loop
+async def test_a_wait_with_nothing_under_way_goes_on_in_the_next_session(tmp_path: Path) -> None:
+    with server(tmp_path) as made:
+        proxy = Proxy(made.port)
+        await proxy.start()
+        async with (
+            coterie.connect(made.url()) as bob,
+            coterie.connect(made.url(proxy.port)) as ann,
+        ):
+            blocking = await bob.lock("x").acquire()
+            held = await ann.lock("y").acquire()
+            assert blocking is not None
+            assert held is not None
+            wait = asyncio.create_task(ann.lock("x").acquire())
+            while not await bob.waiters("x"):  # noqa: ASYNC110 - of other programs there are no events
+                await asyncio.sleep(0.01)
+            proxy.stall()
+            await held.lost
+            proxy.resume()
+            await blocking.release()
+            assert await wait
+        await proxy.stop()
 
 
 def connections(made: ValkeySupplier) -> int:

@@ -27,6 +27,11 @@ local BEFORE_MAX = 32
 local function session_of(member)
   return string.match(member, '^%a%.([^.]+)')
 end
+local function draw()
+  local number = string.format('%.0f', tonumber(redis.call('GET', P .. 'n') or 0) + 1)
+  redis.call('SET', P .. 'n', number)
+  return number
+end
 local function drop(lock, member)
   redis.call('ZREM', P .. 'q:' .. lock, member)
   redis.call('HDEL', P .. 'a:' .. lock, member)
@@ -192,9 +197,7 @@ if not is_ours(session, ARGV[2]) then return {-1} end
 local queue = P .. 'q:' .. lock
 if not redis.call('ZSCORE', queue, member) then
   if leaving ~= '' then drop(lock, leaving) end
-  local number = string.format('%.0f', tonumber(redis.call('GET', P .. 'n') or 0) + 1)
-  redis.call('SET', P .. 'n', number)
-  redis.call('ZADD', queue, number, member)
+  redis.call('ZADD', queue, draw(), member)
   redis.call('HSET', P .. 'a:' .. lock, member, author)
   redis.call('HSET', P .. 'e:' .. session, member, lock)
   redis.call('SADD', P .. 'locks', lock)
@@ -238,12 +241,19 @@ end_session(ARGV[1])
 return known[2]
 """)
 
-# Open what this session has closed, if no longer lease has become known than the one that was waited for.
+# Open what this session has closed, if no longer lease has become known than the one that was waited for. No number
+# was given out meanwhile, and a program that came back may have known a higher one: those of entries that wait
+# are drawn again, in their order.
 OPEN_PAST = _script("""
 local closed, longest = past()
 if closed ~= ARGV[1] or longest > tonumber(ARGV[2]) then return 0 end
 redis.call('HSET', P .. 'past', 'closed', '')
-for _, lock in ipairs(redis.call('SMEMBERS', P .. 'locks')) do wake(lock) end
+for _, lock in ipairs(redis.call('SMEMBERS', P .. 'locks')) do
+  for _, member in ipairs(redis.call('ZRANGE', P .. 'q:' .. lock, 0, -1)) do
+    redis.call('ZADD', P .. 'q:' .. lock, draw(), member)
+  end
+  wake(lock)
+end
 return 1
 """)
 

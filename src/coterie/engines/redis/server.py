@@ -335,6 +335,7 @@ class RedisSession:
     async def close(self) -> None:
         """End the session and take its entries away."""
         self._lost = self._lost or "it was closed"
+        self._wake_all()  # those who wait hear of it
         tasks, calls = self._tasks.cancel(), list(self._calls)
         try:
             # What is under way keeps the connection: a call that is cancelled would cost it.
