@@ -27,8 +27,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import coterie
 from tests.cluster.proxy import DOWN, UP, Proxy
+from tests.cluster.proxy import DOWN, UP, Proxy
 from tests.engines.conformance.moved_valkey import MovedValkey, valkey_aof
-from tests.engines.conformance.suppliers import CUTS, FAILS_OVER, LEASED, RESTARTS, SUPPLIERS
+from tests.engines.conformance.suppliers import (
+    CUTS,
+    FAILS_OVER,
+    LEASED,
+    RESTARTS,
+    SUPPLIERS,
+    PostgresqlSupplier,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,7 +45,12 @@ if TYPE_CHECKING:
 
 PROGRAMS = 3
 LOCK = "x"
-HOLD_SECONDS = 0.02
+HOLD_SECONDS = (
+    0.02,
+    0.02,
+    0.02,
+    0.5,
+)  # short ones for many turns, long ones for a fault to come between
 PATIENCE_SECONDS = 60.0  # for the next entry after a fault
 STEPS = (-3600, -60, 60, 3600)  # of the time of day, in seconds
 MADE = SUPPLIERS | {"valkey-aof": valkey_aof}
@@ -65,11 +78,11 @@ async def hold(coordinator: coterie.Coordinator, log: int) -> None:
     entered = time.monotonic()
     try:
         os.write(log, f"{os.getpid()} {held.token} {entered} {entered}\n".encode())
-        until = entered + HOLD_SECONDS
+        until = entered + random.choice(HOLD_SECONDS)
         # A hold that is valid now has been so since it was entered.
         while (asked := time.monotonic()) < until and held.valid:
             last = f"{os.getpid()} {held.token} {entered} {asked}\n".encode()
-            await asyncio.sleep(HOLD_SECONDS / 4)
+            await asyncio.sleep(HOLD_SECONDS[0] / 4)
             if held.valid:  # a long pause lies behind us, perhaps
                 os.write(log, last)
     finally:
@@ -125,6 +138,8 @@ class Trial:
             faults.append(self._suspend)
         if CUTS in self.supplier.can:
             faults += [self._stall, self._sever, self._mute, self._deafen, self._forget]
+        if isinstance(self.supplier, PostgresqlSupplier):
+            faults.append(self._end_sessions)
         if {RESTARTS, FAILS_OVER} & self.supplier.can:
             faults.append(self._restart)
         if isinstance(self.supplier, MovedValkey):
@@ -204,6 +219,12 @@ class Trial:
         self._proxies[place].stall(*directions)
         await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.8))
         self._proxies[place].resume()
+
+    async def _end_sessions(self, place: int) -> None:
+        assert isinstance(self.supplier, PostgresqlSupplier)
+        self._proxies[place].stall()
+        await asyncio.to_thread(self.supplier.end_sessions)
+        await self._silence(place, UP, DOWN)
 
     async def _sever(self, place: int) -> None:
         self._proxies[place].cut()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import pwd
@@ -135,6 +136,21 @@ class PostgresqlServer:
         if self._process is not None:
             self._signal_all(signal.SIGKILL)
         self._end(signal.SIGKILL)
+
+    def end_sessions(self) -> None:
+        """End all connections, as an administrator does, or a balancer that has lost its state."""
+        import asyncpg  # noqa: PLC0415 - not every environment with this file has it
+
+        ended = "select count(pg_terminate_backend(pid)) from pg_stat_activity where pid <> pg_backend_pid()"
+
+        async def end() -> None:
+            connection = await asyncpg.connect(self.url())
+            try:
+                await connection.fetchval(f"{ended} and backend_type = 'client backend'")
+            finally:
+                await connection.close()
+
+        asyncio.run(end())
 
     def restart(self) -> None:
         """Kill the server and start it again."""

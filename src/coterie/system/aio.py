@@ -41,6 +41,11 @@ class Tasks:
             task.cancel()
         return running
 
+    async def done(self) -> None:
+        """Wait until all that run have ended by themselves; if that is cancelled, they go on."""
+        if self._running:
+            await asyncio.wait(list(self._running))
+
     async def end(self) -> None:
         """Cancel all that run, and wait until they have ended."""
         await asyncio.gather(*self.cancel(), return_exceptions=True)

@@ -348,7 +348,7 @@ class PostgresqlSupplier:
 
     name = "postgresql"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS, FREES_AT_ONCE})
+    can = frozenset({LEASED, RESTARTS, CUTS})
 
     def __init__(self, server: PostgresqlServer) -> None:
         self._server = server
@@ -362,6 +362,10 @@ class PostgresqlSupplier:
 
     def start(self) -> None:
         self._server.start()
+
+    def end_sessions(self) -> None:
+        """End all connections of programs at the server's side."""
+        self._server.end_sessions()
 
 
 @contextlib.contextmanager

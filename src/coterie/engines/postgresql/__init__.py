@@ -1,12 +1,12 @@
 """Locks on PostgreSQL (14 or newer): `postgresql://user@host:5432/database`, `postgres://`.
 
-Guaranteed, as long as one server at a time is the primary and its time of day does not jump just after a
-start: at most one holder at a time, or several in shared mode; tokens that only grow; first come, first
-served, by the order of the server's own lock manager. Locks are advisory locks, so they are in
-memory alone: after a restart, a crash of the server or a failover no program is let in until the
-leases from before it are over. Not guaranteed: anything while two servers take themselves for the primary.
+Guaranteed, as long as one server at a time is the primary: at most one holder at a time, or several in
+shared mode; tokens that only grow; first come, first served. A lock is a row with its queue, and leases are
+counted by the processes that wait, each on its own clock: neither the server's time of day nor its idea of
+a connection takes part. After a restart, a crash of the server or a failover no program is let in until
+the leases from before it are over. Not guaranteed: anything while two servers take themselves for the primary.
 
-A process needs one connection, and one more for each lock that it had to wait for.
+A process needs one connection.
 """
 
 from coterie.errors import ConfigError

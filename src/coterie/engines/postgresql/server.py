@@ -1,11 +1,8 @@
-"""A session with PostgreSQL: one connection for all locks that are free, and one for each wait.
+"""Sessions with PostgreSQL: a row with a counter, and entries in the rows of locks.
 
-The lease is the server's: it ends the session of a connection that has been idle for so long. A statement
-on a connection begins its lease again, no earlier than the statement was sent. So what a holder may count
-on is told as the earliest of such times over all connections that hold a lock.
-
-PostgreSQL's lock manager keeps the queues. A connection that waits holds nothing, and one that holds does
-not wait, so the server's own search for deadlocks never finds one: tasks of one process are not one owner.
+A session does not depend on its connection: a process whose connection has ended makes another one, and goes on
+with its session as long as its lease runs. No timer of the server and no end of a connection takes part in what
+is promised: another process removes a session, when it has seen its counter unchanged for a whole lease.
 """
 
 from __future__ import annotations
@@ -13,76 +10,45 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import math
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import msgspec
+import logging
+from typing import TYPE_CHECKING, Any
 
 from coterie import system
-from coterie.engines.postgresql import epoch, statements
-from coterie.engines.postgresql.session import (
+from coterie.engines.postgresql import schema, statements
+from coterie.engines.postgresql.connection import (
     CALL_SECONDS_MAX,
     TLS_PARAMETERS,
+    connect,
     describe,
-    open_session,
     servers_of,
 )
-from coterie.engines.postgresql.statements import key_of
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Author, QueueEntry, SessionLost
+from coterie.engines.queue.observation import PAST, Observations
+from coterie.engines.queue.server import Author, QueueEntry, SessionLost, inside
 from coterie.engines.queue.url import parse_server_url
-from coterie.errors import ConfigError, CoterieError
-from coterie.system.postgresql import FAILURES
+from coterie.errors import CoterieError, Unavailable, UsageError
+from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Sequence
+    from collections.abc import Coroutine, Iterable, Sequence
 
-    from coterie.engines.postgresql.session import ServerSession
+    from coterie.engines.postgresql.connection import LockConnection
     from coterie.engines.queue.server import ServerNode, SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 BEATS_PER_LEASE = 3
 LEASE_SECONDS_MIN = 0.5
-LABEL_BYTES_MAX = 63  # of an application_name
+RETRY_SECONDS = 0.1
 PART_CHARACTERS_MAX = 7000  # of a letter: a notice has less than 8000 bytes
-AT_ONCE_TIMES = 2  # in a row that a lock is found free before it counts as free
-CONTENDED_MAX = 4096  # names that had to be waited for lately
-SPARE_SECONDS_MAX = 10.0  # that a connection is kept without use
-NAMES_SECONDS_MAX = 1.0  # for the answers of processes that know the names of locks
-LOOK_SECONDS = 0.005
-CLOCK_RATE_ERROR = 0.05
 
-CONNECTION_ENDED = "the connection has ended"
+LAPSED = "it was removed: its lease has run out for those who wait, or the server has lost it"
 
-
-class Mail(msgspec.Struct, frozen=True, array_like=True, tag="Letter"):
-    """A letter for the user of a session."""
-
-    content: bytes
-
-
-class AskNames(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Ask for the names of locks, of which the server knows keys alone."""
-
-    sender: str
-    keys: list[int]
-
-
-class Names(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Tell the names of locks."""
-
-    names: list[str]
-
-
-Posted: TypeAlias = Mail | AskNames | Names
-
-_encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(Posted)
+logger = logging.getLogger("coterie.engines")
 
 
 def make_engine(url: str) -> QueueEngine:
     """Return the engine of a program that takes locks on PostgreSQL."""
-    parsed = parse_server_url(url, port=5432, parameters=TLS_PARAMETERS)
+    parsed = parse_server_url(url, port=5432, parameters=(*TLS_PARAMETERS, "durable"))
     return QueueEngine(PostgresqlServer(parsed), deadlock_detection=parsed.detects)
 
 
@@ -92,10 +58,16 @@ class PostgresqlServer:
     lease_min = LEASE_SECONDS_MIN
 
     def __init__(self, url: ServerUrl) -> None:
-        """Remember where it is."""
+        """Remember where it is; raise `UsageError` where `durable` is neither yes nor no."""
         self.lease = max(url.lease, self.lease_min)
+        self.known = 0  # the highest number that this process was given
         self._url = url
         self._servers = servers_of(url)
+        self._observed: dict[str, Observations] = {}  # by participant
+        durable = url.parameters.get("durable", "no")
+        if durable not in ("yes", "no"):
+            raise UsageError(f"{self}: durable must be yes or no, got {durable!r}")
+        self._durable = durable == "yes"
 
     def __str__(self) -> str:
         """Name the server for people."""
@@ -104,21 +76,19 @@ class PostgresqlServer:
     async def open(
         self, participant: str, told: SessionListener, lease: float
     ) -> PostgresqlSession:
-        """Begin a session: the connection for locks that are free, and for mail."""
-        main = await open_session(self._servers, _label(participant), lease)
+        """Begin a session; what was seen of others in former ones stays true."""
+        observed = self._observed.setdefault(participant, Observations())
+        session = PostgresqlSession(self, participant, told, lease, observed)
         try:
-            async with asyncio.timeout(CALL_SECONDS_MAX):
-                await main.check_direct(lease)
-                pause = await epoch.enter(main.connection, main.run, lease)
-                opens_at = system.now() + pause * (1 + CLOCK_RATE_ERROR)
-                session = PostgresqlSession(main, participant, told, lease, opens_at)
-                await session.start()
-        except BaseException as error:
-            await main.close()
-            if isinstance(error, FAILURES):
-                raise self._servers.error(error) from None
+            await session.start()
+        except BaseException:
+            await session.close()
             raise
         return session
+
+    async def connect(self, lease: float) -> LockConnection:
+        """Connect to the primary, for leases of that length."""
+        return await connect(self._servers, lease, self.known, durable=self._durable)
 
     async def nodes(self) -> list[ServerNode]:
         """Ask each server by itself: one is the primary, others are standbys."""
@@ -126,422 +96,490 @@ class PostgresqlServer:
         return list(await asyncio.gather(*map(describe, each)))
 
 
-class LockRequest:
-    """An entry of ours: a lock that is held on the main connection, or asked for on one of its own."""
+class LockEntry:
+    """An entry of ours, as the server knows it, and who waits for it."""
 
-    def __init__(self, session: ServerSession, leaving: Ticket | None = None) -> None:
-        """Begin on a connection, where another lock is given back first."""
-        self.session = session
-        self.leaving = leaving
-        self.task: asyncio.Task[Any] | None = None  # that waits
-        self.holds = False
+    def __init__(self, text: str) -> None:
+        """Begin before the join is sent: news may come before its answer."""
+        self.text = text
+        self.news = False  # look at it
+        self.has_waited = False
+        self.is_doubtful = (
+            False  # a join that was not answered may be carried out after it was left
+        )
+        self.waiting: asyncio.Future[int] | None = None
 
 
 class PostgresqlSession:
-    """The connections of one process."""
+    """One session, over one connection after the other."""
 
     def __init__(
         self,
-        main: ServerSession,
+        server: PostgresqlServer,
         participant: str,
         told: SessionListener,
         lease: float,
-        opens_at: float,
+        observed: Observations,
     ) -> None:
-        """Begin with a connection; before `opens_at` leases of a former run may not be over."""
+        """Prepare; `start` announces the session."""
         self.lease = lease
-        self._main = main
+        self._server = server
         self._name = participant
-        self._label = _label(participant)
         self._told = told
-        self._told_at = -math.inf  # from when on the lease counts, as was told last
-        self._opens_at = opens_at
+        self._id = system.secret(8).hex()  # never used again
+        self._counter = 0
+        self._is_doubtful = False  # whether a renewal may have been carried out, or still be
         self._lost = ""
-        self._requests: dict[Ticket, LockRequest] = {}
-        self._on_main: set[int] = set()  # keys; a session can take a lock twice that it has
-        self._spare: list[ServerSession] = []
-        self._sessions: dict[ServerSession, None] = {main: None}
-        self._contended: dict[str, int] = {}  # how many more times it is to be found free
+        self._connection: LockConnection | None = None
+        self._connecting = asyncio.Lock()
+        self._is_open = False  # whether the run is
+        self._entries: dict[Ticket, LockEntry] = {}
+        self._observed = observed  # the sessions before our entries, and the past
+        self._late: dict[
+            str, tuple[str, int]
+        ] = {}  # doubtful entries that were left: for some beats
+        self._neighbour = Observations()  # the next session in the order of names
+        self._news = asyncio.Event()
+        self._over = asyncio.Event()
         self._parts: dict[int, str] = {}  # of letters that are not complete, by sender
-        self._asked: dict[int, asyncio.Future[str]] = {}  # names of locks, by key
-        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._tasks = Tasks()
 
     async def start(self) -> None:
-        """Listen to mail, and renew the lease from now on."""
-        main = self._main
-        main.on_end(self._end_session)
-        await main.connection.add_listener(_channel(self._name), self._hear)
-        await main.beat(system.now())
-        self._tell()
-        self._run(self._renew())
+        """Announce the session, and renew it from now on."""
+        sent_at, _ = await self._ask(statements.OPEN, self._id, self.lease)
+        self._told.renewed(sent_at)
+        self._tasks.run(self._to_the_end(self._renew()))
+        self._tasks.run(self._to_the_end(self._watch()))
 
     async def close(self) -> None:
-        """Disconnect; the server gives back all locks of a session that ends."""
-        self._lost = self._lost or "it was closed"
-        # A statement is cancelled before its connection is closed: or it would wait at the server for a while.
-        waits = [each.task for each in self._requests.values() if each.task is not None]
-        tasks = [*waits, *self._tasks]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        sessions = list(self._sessions)
-        self._sessions.clear()
-        await asyncio.gather(*(session.close() for session in sessions))
+        """End the session and remove all of its entries."""
+        is_over, self._lost = bool(self._lost), self._lost or "it was closed"
+        self._stop()
+        try:
+            # A statement that is under way is not cancelled: that would cost the connection.
+            await self._tasks.done()
+            if self._connection is not None and self._connection.is_up and not is_over:
+                with contextlib.suppress(CoterieError):
+                    await self._remove_all(self._connection)
+        finally:
+            await self._tasks.end()
+            if self._connection is not None:
+                await self._connection.close()
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what a session is nothing without: whatever ends it ends the session."""
+        try:
+            await work
+        finally:
+            self._end("its work has ended")
+
+    async def _remove_all(self, connection: LockConnection) -> None:
+        """Remove first the session, then its entries: from then on these are of no session."""
+        locks = sorted({ticket.lock for ticket in self._entries})
+        limit = self._limit
+        await connection.ask(statements.CLOSE, self._id, limit=limit)
+        if locks:
+            await connection.ask(statements.DROP, locks, [self._id], limit=limit)
+            await connection.ask(statements.TIDY, locks, limit=limit)
 
     # The lease
 
     async def _renew(self) -> None:
+        pause = self.lease / BEATS_PER_LEASE
         while not self._lost:
-            await asyncio.sleep(self.lease / BEATS_PER_LEASE)
-            self._close_spare()
-            now = system.now()
-            sessions = {self._main, *self._holding(), *self._spare}
-            await asyncio.gather(*(self._beat(session, now) for session in sessions))
-            self._tell()
+            await self._pause(pause)
+            try:
+                self._check()
+                pause = await self._renew_once()
+            except SessionLost:
+                return
+            except CoterieError:
+                pause = RETRY_SECONDS
 
-    async def _beat(self, session: ServerSession, since: float) -> None:
-        try:
-            await session.beat(since)
-        except ConfigError as error:
-            self._end(str(error))
-        except Exception as error:
-            if not isinstance(error, FAILURES) and not session.connection.is_closed():
-                raise
-            self._end_session(session)
+    async def _renew_once(self) -> float:
+        """Move the counter on by compare-and-set; return after how many seconds to do so again."""
+        if self._is_doubtful:
+            # A renewal was not answered. It may have been carried out: that keeps the session, but the lease is
+            # counted from answers alone.
+            _, rows = await self._ask(statements.FIND, self._id)
+            if not rows or rows[0][0] not in (self._counter, self._counter + 1):
+                self._end(LAPSED)
+                raise SessionLost(self._lost)
+            self._counter = rows[0][0]
+        was_doubtful, self._is_doubtful = self._is_doubtful, True
+        sent_at, rows = await self._ask(statements.RENEW, self._id, self._counter)
+        if not rows:
+            if not was_doubtful:
+                self._end(LAPSED)
+                raise SessionLost(self._lost)
+            return RETRY_SECONDS  # one that was late came between
+        self._is_doubtful = False
+        self._counter += 1
+        self._told.renewed(sent_at)
+        self._meet(rows[0][0])
+        for text, (lock, beats) in list(self._late.items()):
+            self._late[text] = lock, beats - 1
+            if not beats:
+                del self._late[text]
+            else:
+                await self._remove(lock, LockEntry(text))
+        return self.lease / BEATS_PER_LEASE
 
-    def _holding(self) -> Iterator[ServerSession]:
-        return (request.session for request in self._requests.values() if request.holds)
+    def _meet(self, neighbour: str | None) -> None:
+        """Observe the next session in the order of names, which each renewal shows."""
+        found = _sessions([neighbour] if neighbour else [])
+        self._neighbour.keep(found)
+        for name, (counter, lease, _) in found.items():
+            self._neighbour.saw(name, counter, lease, system.now())
+        self._news.set()
 
-    def _tell(self) -> None:
-        """Tell from when on the lease counts, on whichever connection a lock is held.
-
-        The server began to count no earlier than the last statement was sent that it has answered.
-        """
-        if not self._lost:
-            self._told_at = min(session.sent_at for session in (self._main, *self._holding()))
-            self._told.renewed(self._told_at)
+    async def _pause(self, seconds: float) -> None:
+        """Do nothing for a while, unless the session ends."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
 
     def _end(self, reason: str) -> None:
         if not self._lost:
             self._lost = reason
-            for request in self._requests.values():
-                if request.task is not None:
-                    request.task.cancel()
+            self._stop()
             self._told.lost(reason)
 
-    def _end_session(self, session: ServerSession) -> None:
-        """Take note that a connection has ended; with it goes what it held."""
-        if session not in self._sessions:
-            return
-        del self._sessions[session]
-        session.connection.terminate()
-        if session in self._spare:
-            self._spare.remove(session)
-        if session is self._main or session in self._holding():
-            self._end(CONNECTION_ENDED)
+    def _stop(self) -> None:
+        """End waits and pauses."""
+        self._over.set()
+        self._news.set()
+        for entry in self._entries.values():
+            if entry.waiting is not None and not entry.waiting.done():
+                entry.waiting.set_exception(SessionLost(self._lost))
+
+    def _wake_all(self) -> None:
+        """Look at all entries."""
+        for entry in self._entries.values():
+            entry.news = True
+        self._news.set()
 
     # Entries
 
     async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
-        """Take the lock on the main connection if it is free, or begin to wait on another one."""
-        self._check()
-        left = self._requests.pop(leaving, None) if leaving is not None else None
-        if left is not None and left.session is not self._main:
-            self._requests[ticket] = LockRequest(left.session, leaving)
-            return None
-        if left is not None or (
-            ticket.lock not in self._contended and system.now() >= self._opens_at
-        ):
-            number = await self._try(ticket, leaving if left is not None else None)
-            if number is not None:
-                return number
-        self._requests[ticket] = LockRequest(await self._take_spare())
+        """Enter the queue, and see at once who is before us."""
+        entry = self._entries[ticket] = LockEntry(self._text(ticket, author))
+        left = self._entries.get(leaving) if leaving is not None else None
+        query = statements.join(shared=ticket.shared, leaves=left is not None)
+        leaves = [left.text] if left is not None else []
+        try:
+            rows = await self._ask_in_run(query, ticket.lock, entry.text, *leaves)
+        except CoterieError:
+            entry.is_doubtful = True
+            raise
+        if leaving is not None:
+            self._entries.pop(leaving, None)
+        number, queue = rows[0][:2]
+        if number is not None:
+            return self._granted(number)
+        entry.has_waited = True
+        before = map(_session_of, queue[: queue.index(entry.text)])
+        if any(name not in self._observed for name in before):
+            entry.news = True  # for a look of its own, by which they begin to be observed
         return None
 
-    async def _try(self, ticket: Ticket, leaving: Ticket | None) -> int | None:
-        main, key = self._main, key_of(ticket.lock)
-        async with main.turn:
-            keys = [key]
-            if leaving is not None:
-                keys.append(key_of(leaving.lock))
-            elif key in self._on_main:
-                return None  # the server would let us in beside ourselves
-            query = statements.take(
-                shared=ticket.shared,
-                leaving=leaving.shared if leaving is not None else None,
-                waits=False,
-            )
-            try:
-                number = await self._call(main, main.run_now(query, *keys))
-            except CoterieError:
-                # The lock may have been taken before there was no number to be had, or not yet left.
-                with contextlib.suppress(*FAILURES):
-                    for each in (ticket, leaving):
-                        if each is not None:
-                            unlock = statements.unlock(shared=each.shared)
-                            await main.run_now(unlock, key_of(each.lock))
-                            self._on_main.discard(key_of(each.lock))
-                raise
-            if leaving is not None:
-                self._on_main.discard(keys[1])
-            if number is None:
-                return None
-            self._on_main.add(key)
-            self._requests[ticket] = LockRequest(main)
-            self._requests[ticket].holds = True
-            return int(number)
-
     async def wait(self, ticket: Ticket) -> int:
-        """Wait on the connection that was chosen, until the server has granted the lock."""
+        """Wait until a look has found the entry inside."""
         self._check()
-        request = self._requests[ticket]
-        request.task = asyncio.current_task()
+        entry = self._entries[ticket]
+        entry.waiting = asyncio.get_running_loop().create_future()
+        self._news.set()
         try:
-            return await self._obtain(ticket, request)
-        except asyncio.CancelledError:
-            self._check()
-            raise
-        except Exception:
-            request.task = None
-            await self.leave(ticket)
-            raise
+            return await entry.waiting
         finally:
-            request.task = None
-
-    async def _obtain(self, ticket: Ticket, request: LockRequest) -> int:
-        session, leaving = request.session, request.leaving
-        query = statements.take(
-            shared=ticket.shared,
-            leaving=leaving.shared if leaving is not None else None,
-            waits=True,
-        )
-        keys = [key_of(each.lock) for each in (ticket, leaving) if each is not None]
-        number = int(await self._call(session, session.ask(query, *keys)))
-        if session not in self._sessions:
-            raise SessionLost(CONNECTION_ENDED)
-        self._note(ticket.lock, waited=number < 0)
-        # The server counts from the grant on, and that was after the statement was sent. Where a later time
-        # was told meanwhile, this connection has to be sound for as long before anything is held on it.
-        while session.sent_at < self._told_at:
-            await self._call(session, session.beat(self._told_at))
-        request.holds = True
-        if system.now() < self._opens_at:
-            await asyncio.sleep(self._opens_at - system.now())
-            self._check()
-        return abs(number)
-
-    def _note(self, lock: str, *, waited: bool) -> None:
-        """Remember a lock that had to be waited for: to try it on the main connection would be in vain."""
-        times = AT_ONCE_TIMES if waited else self._contended.get(lock, 0) - 1
-        self._contended.pop(lock, None)
-        if times > 0:
-            self._contended[lock] = times
-        if len(self._contended) > CONTENDED_MAX:
-            del self._contended[next(iter(self._contended))]
+            entry.waiting = None
 
     async def leave(self, ticket: Ticket) -> None:
-        """Give a lock back, or stop to wait for it by ending the connection that waits."""
+        """Remove an entry, and wake those who are inside now."""
         self._check()
-        request = self._requests.get(ticket)
-        if request is None:
-            return
-        session, query, key = (
-            request.session,
-            statements.unlock(shared=ticket.shared),
-            key_of(ticket.lock),
-        )
-        if session is self._main:
-            async with session.turn:
-                await self._call(session, session.run_now(query, key))
-                self._on_main.discard(key)
-            self._requests.pop(ticket, None)
-        elif request.task is None and request.holds:
-            await self._call(session, session.ask(query, key))
-            self._requests.pop(ticket, None)
-            session.used_at = system.now()
-            self._spare.append(session)
+        entry = self._entries.get(ticket)
+        if entry is not None:
+            await self._remove(ticket.lock, entry)
+            self._entries.pop(ticket, None)
+            if entry.is_doubtful:
+                self._late[entry.text] = ticket.lock, BEATS_PER_LEASE
+
+    async def _remove(self, lock: str, entry: LockEntry) -> bool:
+        """Remove an entry, if it is there; most that were let in at once are alone, and cost less."""
+        if entry.has_waited:
+            _, removed = await self._ask(statements.LEAVE, lock, entry.text, self._is_open)
         else:
-            self._requests.pop(ticket, None)
-            if request.task is not None:
-                request.task.cancel()
-                await asyncio.wait([request.task])
-            await self._close_session(session)
+            _, removed = await self._ask(statements.LEAVE_ALONE, lock, entry.text)
+        if not removed:
+            _, removed = await self._ask(statements.REMOVE, lock, entry.text)
+            if removed:
+                await self._ask(statements.TIDY, [lock])
+        return bool(removed)
 
-    # Connections
+    def _text(self, ticket: Ticket, author: Author) -> str:
+        mode = "s" if ticket.shared else "x"
+        return f"{mode}{ticket.attempt} {self._id} {self._name} {author.since!r} {author.process}"
 
-    async def _take_spare(self) -> ServerSession:
-        """Return a connection that is not used, or make one to the same run of the server."""
-        while self._spare:
-            session = self._spare.pop()
-            if not session.connection.is_closed():
-                return session
-        session = await open_session(self._main.servers, self._label, self.lease)
-        if self._lost or session.run != self._main.run:
-            await session.close()
-            self._end("the server was restarted")
-            raise SessionLost(self._lost)
-        self._sessions[session] = None
-        session.on_end(self._end_session)
-        return session
+    def _granted(self, number: int) -> int:
+        self._server.known = max(self._server.known, number)
+        return number
 
-    def _close_spare(self) -> None:
-        """Close connections that were not used for a while."""
-        now = system.now()
-        for session in [each for each in self._spare if now - each.used_at > SPARE_SECONDS_MAX]:
-            self._spare.remove(session)
-            self._run(self._close_session(session))
+    # What is before us
 
-    async def _close_session(self, session: ServerSession) -> None:
-        self._sessions.pop(session, None)
-        await session.close()
+    async def _watch(self) -> None:
+        """Look at the entries that have news, and at the sessions before us; remove those that are over."""
+        while not self._lost:
+            next_at = min(self._observed.next_at(), self._neighbour.next_removal_at())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, min(next_at - system.now(), self.lease))):
+                    await self._news.wait()
+            self._news.clear()
+            try:
+                await self._bury(system.now())
+                await self._look(system.now())
+            except SessionLost:
+                return
+            except CoterieError:
+                await self._pause(RETRY_SECONDS)
+                self._wake_all()
+
+    async def _look(self, now: float) -> None:
+        """Look at what has news; if it is time for the sessions before us, at all in one request."""
+        waiting = {t: e for t, e in self._entries.items() if e.waiting and not e.waiting.done()}
+        is_time = bool(self._observed.looks(now))
+        if is_time and not self._is_open:
+            await self._look_at_past()
+        asked = waiting if is_time else {t: e for t, e in waiting.items() if e.news}
+        if not asked:
+            if is_time:
+                self._observed.keep([] if self._is_open else [PAST])
+            return
+        for entry in asked.values():
+            entry.news = False
+        rows = await self._ask_in_run(
+            statements.LOOK, [t.lock for t in asked], [e.text for e in asked.values()]
+        )
+        before: set[str] = set()
+        over: dict[str, set[str]] = {}
+        by_text = {(t.lock, e.text): e for t, e in asked.items()}
+        for lock, text, number, queue, sessions in rows:
+            entry = by_text[lock, text]
+            if number is not None:
+                self._let_in(entry, number)
+            elif queue is None or text not in queue:
+                self._refuse(entry)
+            else:
+                gone = self._learn(lock, entry, queue, sessions or ())
+                if gone:
+                    over.setdefault(lock, set()).update(gone)
+                before.update(_session_of(each) for each in queue[: queue.index(text)])
+        if is_time:
+            self._observed.keep(before if self._is_open else [*before, PAST])
+        for lock, gone in over.items():
+            await self._ask(statements.DROP, [lock], sorted(gone))
+
+    def _let_in(self, entry: LockEntry, number: int) -> None:
+        """End a wait; whether our lease is in force now is asked by the one who waits."""
+        if entry.waiting is None:
+            entry.news = True  # its join is not answered yet
+        elif not entry.waiting.done():
+            entry.waiting.set_result(self._granted(number))
+
+    def _refuse(self, entry: LockEntry) -> None:
+        """Let a wait fail whose entry was removed by hand: it joins again."""
+        if entry.waiting is not None and not entry.waiting.done():
+            entry.waiting.set_exception(Unavailable(f"{self._server}: the entry is gone"))
+
+    def _learn(
+        self, lock: str, entry: LockEntry, queue: Sequence[str], sessions: Sequence[str]
+    ) -> set[str]:
+        """Observe the sessions before an entry; return those of which the answer shows that they are not alive."""
+        now = system.now()  # after the arrival of the answer
+        found = _sessions(sessions)
+        gone = set()
+        for text in queue[: queue.index(entry.text)]:
+            name = _session_of(text)
+            if name == self._id:
+                self._disown(lock, text)
+            elif name in found and found[name][2]:
+                self._observed.saw(name, *found[name][:2], now)
+            else:
+                gone.add(name)
+        return gone
+
+    def _disown(self, lock: str, text: str) -> None:
+        """Remove an entry of ours that no task knows: a join that was carried out after it was left."""
+        if all((t.lock, e.text) != (lock, text) for t, e in self._entries.items()):
+            self._tasks.run(self._remove_quietly(lock, LockEntry(text)))
+
+    async def _remove_quietly(self, lock: str, entry: LockEntry) -> None:
+        with contextlib.suppress(SessionLost, CoterieError):
+            await self._remove(lock, entry)
+
+    async def _bury(self, now: float) -> None:
+        """Remove sessions that were silent for their whole lease; open a run whose past is over."""
+        for observed in (self._observed, self._neighbour):
+            for name, counter in observed.due(now):
+                if name == PAST:
+                    await self._ask(schema.OPEN, counter)
+                    await self._look_at_past()
+                    continue
+                _, rows = await self._ask(statements.KILL, name, counter)
+                if rows:
+                    observed.forget(name)
+                    logger.info(
+                        "%s: session %s was silent for its lease, and is removed",
+                        self._server,
+                        name,
+                        extra={"event": "session-removed"},
+                    )
+                    await self._sweep(name)
+
+    async def _sweep(self, name: str) -> None:
+        """Remove all entries of a session that is dead, which wakes those behind them."""
+        _, rows = await self._ask(statements.SWEEP, name)
+        await self._ask(statements.TIDY, [lock for lock, _ in rows])
+        await self._ask(statements.FORGET)
+
+    async def _look_at_past(self) -> None:
+        connection = await self._connected()
+        _, rows = await connection.ask(schema.IS_OPEN, connection.run.name, limit=self._limit)
+        if not rows or connection is not self._connection:
+            return
+        ((is_open, lease),) = rows
+        self._learn_of_past(connection.run.name, lease, is_open=is_open)
+
+    def _learn_of_past(self, run: str, lease: float, *, is_open: bool) -> None:
+        """Note whether the run is open, whose past is a session that no process renews."""
+        self._is_open = is_open
+        if is_open:
+            self._observed.forget(PAST)
+            self._wake_all()
+        else:
+            self._observed.saw(PAST, run, lease, system.now())
 
     # Questions
 
     async def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
-        """Read queues; the server knows keys, of which other processes tell the names."""
+        """Read queues, all at one moment, without the entries of sessions that are over."""
         if locks is not None and not locks:
             return {}
-        keys = None if locks is None else {key_of(lock): lock for lock in locks}
-        rows = await self._look(keys)
-        names = keys if keys is not None else await self._ask_names(rows)
-        lines: dict[str, list[QueueEntry]] = {}
-        for key, shared, granted, _, label, since in rows:
-            entry = QueueEntry(Author(*_parties(label), since), shared, granted, 0)
-            lines.setdefault(names[key], []).append(entry)
-        return lines
-
-    async def _look(self, keys: dict[int, str] | None) -> Any:
-        """Read what the server shows, until that has in it what we wait for ourselves.
-
-        A request that has been sent may not have arrived; one that looks at those before it, to tell
-        them that it waits, has to be behind them.
-        """
-        end = system.now() + self.lease / BEATS_PER_LEASE
-        while True:
-            given = list(keys) if keys is not None else None
-            rows = await self._call(self._main, self._main.ask_rows(statements.LINES, given))
-            seen = {pid for _, _, _, pid, _, _ in rows}
-            sent = [
-                request
-                for ticket, request in self._requests.items()
-                if request.task is not None
-                if keys is None or key_of(ticket.lock) in keys
-            ]
-            if all(request.session.pid in seen for request in sent) or system.now() >= end:
-                return rows
-            await asyncio.sleep(LOOK_SECONDS)
-
-    async def _ask_names(self, rows: Any) -> dict[int, str]:
-        """Ask the processes in the queues for the names; a lock whose name is not told keeps its key."""
-        names = {key_of(ticket.lock): ticket.lock for ticket in self._requests}
-        unknown: dict[str, list[int]] = {}
-        for key, _, _, _, label, _ in rows:
-            if key not in names:
-                unknown.setdefault(_parties(label)[0], []).append(key)
-        asked = {
-            key: self._asked.setdefault(key, asyncio.get_running_loop().create_future())
-            for keys in unknown.values()
-            for key in keys
-        }
-        for participant, keys in unknown.items():
-            await self._post(participant, AskNames(self._name, keys))
-        if asked:
-            await asyncio.wait(asked.values(), timeout=min(NAMES_SECONDS_MAX, self.lease))
-        for key, told in asked.items():
-            self._asked.pop(key, None)
-            names[key] = told.result() if told.done() else f"?{key & (1 << 64) - 1:016x}"
-        return names
+        _, rows = await self._ask(statements.LINES, None if locks is None else list(locks))
+        return {lock: _line(queue) for lock, queue in rows if queue}
 
     # Mail
 
     async def send(self, participant: str, letter: bytes) -> None:
         """Notify the channel of the reader."""
-        await self._post(participant, Mail(letter))
-
-    async def _post(self, participant: str, posted: Posted) -> None:
-        text = base64.b64encode(_encode(posted)).decode()
+        text = base64.b64encode(letter).decode()
         size = PART_CHARACTERS_MAX
         parts = [text[at : at + size] for at in range(0, len(text), size)]
         # Of equal notices of one transaction one arrives: so each says how many follow.
         notices = [f"{len(parts) - 1 - number}:{part}" for number, part in enumerate(parts)]
-        await self._call(
-            self._main, self._main.ask(statements.NOTIFY, _channel(participant), notices)
-        )
+        await self._ask(statements.NOTIFY, _channel(participant), notices)
 
-    def _hear(self, _connection: object, pid: int, _channel: str, notice: str) -> None:
+    def _hear(self, pid: int, notice: str) -> None:
+        if notice.startswith(statements.INSIDE):
+            with contextlib.suppress(ValueError):  # any role may notify any channel
+                number, text, lock = notice[1:].split("\n", 2)
+                self._hear_inside(int(number), text, lock)
+            return
+        if notice.startswith(statements.NEWS):
+            for ticket, entry in self._entries.items():
+                if ticket.lock == notice[1:]:
+                    entry.news = True
+            self._news.set()
+            return
         follow, _, part = notice.partition(":")
         text = self._parts.pop(pid, "") + part
         if follow != "0":
             self._parts[pid] = text
             return
-        try:
-            posted: Posted = _decoder.decode(base64.b64decode(text))
-        except (ValueError, msgspec.MsgspecError):
-            return  # any role may notify any channel
-        match posted:
-            case Mail(content):
-                self._told.mail(content)
-            case AskNames(sender, keys):
-                names = {
-                    ticket.lock for ticket in self._requests if key_of(ticket.lock) in set(keys)
-                }
-                self._run(self._answer(sender, Names(sorted(names))))
-            case Names(names):
-                for name in names:
-                    asked = self._asked.get(key_of(name))
-                    if asked is not None and not asked.done():
-                        asked.set_result(name)
+        with contextlib.suppress(ValueError):
+            self._told.mail(base64.b64decode(text, validate=True))
 
-    async def _answer(self, participant: str, posted: Posted) -> None:
-        with contextlib.suppress(SessionLost, CoterieError):
-            await self._post(participant, posted)
+    def _hear_inside(self, number: int, text: str, lock: str) -> None:
+        for ticket, entry in self._entries.items():
+            if (ticket.lock, entry.text) == (lock, text):
+                self._let_in(entry, number)
+                return
+        if _session_of(text) == self._id:
+            self._disown(lock, text)
 
     # Calls
 
-    async def _call(self, session: ServerSession, work: Coroutine[Any, Any, Any]) -> Any:
-        """Carry out a statement; the end of a connection is the end of what was asked on it."""
-        if self._lost:
-            work.close()
+    @property
+    def _limit(self) -> float:
+        """How long an answer is waited for: a connection that is silent is replaced within the lease."""
+        return min(CALL_SECONDS_MAX, self.lease / BEATS_PER_LEASE)
+
+    async def _connected(self) -> LockConnection:
+        """Return the connection, or make another one: the session goes on over it."""
+        async with self._connecting:
+            self._check()
+            if self._connection is None or not self._connection.is_up:
+                made = await self._server.connect(self.lease)
+                try:
+                    async with asyncio.timeout(self._limit):
+                        await made.listen(_channel(self._name), self._hear)
+                except BaseException as error:
+                    await made.close()
+                    if isinstance(error, Exception):
+                        raise Unavailable(f"{self._server}: no answer in time") from None
+                    raise
+                self._connection = made
+                self._parts.clear()
+                self._learn_of_past(made.run.name, made.run.lease, is_open=made.run.is_open)
+                made.on_end(self._wake_all)  # connect again, for notices
+                self._wake_all()  # some may have been lost
+            return self._connection
+
+    async def _ask(self, query: str, *arguments: object) -> tuple[float, Any]:
+        """Carry out a statement; return when it was sent, and its rows."""
+        connection = await self._connected()
+        return await connection.ask(query, *arguments, limit=self._limit)
+
+    async def _ask_in_run(self, query: str, *arguments: object) -> Any:
+        """Carry out a statement that finds our session, on the run that the connection has led to."""
+        connection = await self._connected()
+        _, rows = await connection.ask(
+            query, self._id, connection.run.start, self._is_open, *arguments, limit=self._limit
+        )
+        if not rows:
+            _, found = await connection.ask(statements.FIND, self._id, limit=self._limit)
+            if found:  # behind a pooler, which has connected again
+                await connection.close()
+                raise Unavailable(f"{self._server}: it was restarted")
+            self._end(LAPSED)
             raise SessionLost(self._lost)
-        try:
-            return await work
-        except Exception as error:
-            # asyncpg raises TypeError, among others, for a statement that was under way.
-            if session.connection.is_closed():
-                self._end_session(session)
-                raise SessionLost(CONNECTION_ENDED) from None
-            if isinstance(error, FAILURES):
-                raise session.servers.error(error) from None
-            raise
+        return rows
 
     def _check(self) -> None:
         if self._lost:
             raise SessionLost(self._lost)
 
-    def _run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._finish)
-        return task
 
-    def _finish(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.pop(task, None)
-        if not task.cancelled():
-            task.exception()  # it is told where the task is awaited, if that is still so
+def _sessions(texts: Iterable[str]) -> dict[str, tuple[int, float, bool]]:
+    """Read what the server shows of sessions: of each its counter, its lease, and whether it is alive."""
+    found = {}
+    for text in texts:
+        name, counter, lease, alive = text.split(" ")
+        found[name] = int(counter), float(lease), alive == "true"
+    return found
 
 
-def _label(participant: str) -> str:
-    """Return what a connection says about its process: the directory of who is who."""
-    room = LABEL_BYTES_MAX - len(f"coterie {participant} :{system.pid()}")
-    host = system.host_name().encode(errors="replace")[:room].decode(errors="ignore")
-    return f"coterie {participant} {host}:{system.pid()}"
+def _session_of(text: str) -> str:
+    return text.split(" ", 2)[1]
 
 
-def _parties(label: str) -> tuple[str, str]:
-    """Return the participant and the process that a connection is of."""
-    _, participant, process = (*label.split(" ", 2), "", "")[:3]
-    return participant, process
+def _line(queue: Sequence[str]) -> list[QueueEntry]:
+    count = inside([text.startswith("s") for text in queue])
+    entries = []
+    for place, text in enumerate(queue):
+        mode, _, participant, since, process = text.split(" ", 4)
+        author = Author(participant, process, float(since))
+        entries.append(QueueEntry(author, mode.startswith("s"), place < count, 0))
+    return entries
 
 
 def _channel(participant: str) -> str:

@@ -1,86 +1,232 @@
-"""What is said to PostgreSQL.
+"""What is said to PostgreSQL about sessions and queues, each in one statement.
 
-A lock is the advisory lock of a session, with a key of 64 bits that is made from its name.
+A lock is a row with its queue, there as long as the queue is not empty. An entry is a text of five parts:
+
+    x17 SESSION PARTICIPANT 1763503205.25 HOST:PID
+
+its mode (`x` alone, `s` shared) and attempt, the session that it stands and falls with, the address of its
+mail, when it was made, and by which process. It is chosen before it is sent, so a join that is sent again finds it.
+
+Two rules that statements here depend on. In a statement that writes, the row of the lock is its newest version,
+and a session that is read beside it is as old as the snapshot of the statement: so a session that is seen to be
+dead is dead, and one that is not seen may be too new. And a number is drawn while its entry is inside, by the
+`returning` of a statement that has the row, or by a later look: one that is drawn before the row is waited for
+may be older than that of a hold that comes between.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-
-from coterie.system.postgresql import RUN
-
-NUMBER = "nextval('coterie.number')"
-
-# A statement that PostgreSQL carries out without looking at anything; its answer renews the lease.
-BEAT = "select pg_backend_pid()"
 
 DESCRIBE = "select current_setting('server_version'), pg_is_in_recovery()"
+GREET = "select pg_backend_pid(), pg_is_in_recovery(), current_setting('application_name')"
 
 SETTINGS = {
-    "idle_session_timeout": "",  # the lease: filled in for each session
-    "application_name": "",  # the directory of processes: as above
+    "application_name": "",  # filled in for each connection
+    # A statement that waits for the row of a lock must not keep a renewal waiting for a lease.
+    "lock_timeout": "",
     # What an administrator has set for the role or the database is not meant for locks.
     "statement_timeout": "0",
-    "lock_timeout": "0",
+    "idle_session_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
-    # A backend that waits for a lock looks at its connection only that often, in milliseconds.
-    "client_connection_check_interval": "1000",
+    # Rows of unlogged tables need no flush; what must survive a crash asks for it.
+    "synchronous_commit": "off",
 }
-SET = "select " + ", ".join(
-    f"set_config('{name}', ${number}, false)" for number, name in enumerate(SETTINGS, 1)
+TRANSACTION_TIMEOUT_SINCE = 17
+
+
+def settings(version: int) -> dict[str, str]:
+    """Return what is set for each connection, where the server is of that version."""
+    if version < TRANSACTION_TIMEOUT_SINCE:
+        return dict(SETTINGS)
+    return SETTINGS | {"transaction_timeout": "0"}
+
+
+def set_all(names: list[str]) -> str:
+    """Return the statement that makes settings, whose values are its parameters."""
+    parts = (f"set_config('{name}', ${number}, false)" for number, name in enumerate(names, 1))
+    return f"select {', '.join(parts)}"
+
+
+# What a notice begins with: look at that lock, or this entry is inside with that number. Those of letters begin with
+# a digit.
+NEWS, INSIDE = "w", "i"
+
+START = "pg_postmaster_start_time()"
+
+# Queues
+
+
+def _inside(queue: str) -> str:
+    """Return the entries of a queue that are inside: the first, or all before one that wants it alone."""
+    return (
+        f"{queue}[:greatest(1, coalesce((select min(place) - 1 from unnest({queue}) with ordinality"
+        f" as all_of(entry, place) where entry like 'x%'), cardinality({queue})))]"
+    )
+
+
+def _is_inside(entry: str, queue: str) -> str:
+    return f"({queue}[1] = {entry} or (left({entry}, 1) = 's' and {entry} = any({_inside(queue)})))"
+
+
+def _without(queue: str, sessions: str) -> str:
+    return (
+        f"array(select entry from unnest({queue}) with ordinality as all_of(entry, place)"
+        f" where split_part(entry, ' ', 2) <> all({sessions}) order by place)"
+    )
+
+
+def _wake(queue: str, lock: str) -> str:
+    """Notify those who are inside now that they may look."""
+    return (
+        "(select count(pg_notify('coterie_' || split_part(entry, ' ', 3), "
+        f"'{NEWS}' || {lock})::text) from unnest({_inside(queue)}) as entry)"
+    )
+
+
+def _let_in(queue: str, lock: str, gone: str, is_open: str) -> str:
+    """Notify those who have come inside by the end of an entry, each with its number.
+
+    A notice is sent if and only if its transaction commits, and each entry that it names is inside from then on,
+    until it is removed. The number is drawn while this transaction has the row. So a notice is as good as
+    the answer to a look, which is also under way for a while; as long as the run is closed it is a mere hint.
+    Beside a sharer that leaves all others that share are inside already.
+    """
+    return (
+        "(select count(pg_notify('coterie_' || split_part(entry, ' ', 3),"
+        f" case when {is_open} then '{INSIDE}' || nextval('coterie.number') || chr(10) || entry"
+        f" || chr(10) || {lock} else '{NEWS}' || {lock} end)::text)"
+        f" from unnest({_inside(queue)}) as entry"
+        f" where left({gone}, 1) = 'x' or entry like 'x%')"
+    )
+
+
+# The living and the dead of a queue, with their counters.
+_SESSIONS_OF = (
+    "array(select name || ' ' || counter || ' ' || lease || ' ' || alive from coterie.session"
+    " where name in (select split_part(entry, ' ', 2) from unnest(queue) as entry))"
 )
-
-BEGIN = f"select pg_backend_pid(), pg_is_in_recovery(), current_setting('application_name'), {RUN}"
-
-LINES = """
-select l.classid::bigint << 32 | l.objid::bigint, l.mode = 'ShareLock', l.granted, l.pid,
-       a.application_name, extract(epoch from coalesce(l.waitstart, clock_timestamp()))::float8
-from pg_locks l join pg_stat_activity a using (pid)
-where l.locktype = 'advisory' and l.objsubid = 1 and starts_with(a.application_name, 'coterie ')
-  and l.database = (select oid from pg_database where datname = current_database())
-  and ($1::bigint[] is null or l.classid::bigint << 32 | l.objid::bigint = any($1))
-order by l.granted desc, l.waitstart nulls last
-"""
-
-# In one transaction, so the parts arrive together and in this order.
-NOTIFY = "select count(pg_notify($1, part)::text) from unnest($2::text[]) part"
-
-
-@functools.lru_cache(maxsize=4096)
-def key_of(lock: str) -> int:
-    """Return the key of a lock; two of a million names have the same with a chance of 3 in 10**8."""
-    digest = hashlib.blake2b(lock.encode(), digest_size=8, person=b"coterie").digest()
-    return int.from_bytes(digest, signed=True)
-
-
-def unlock(*, shared: bool) -> str:
-    """Return the statement that gives a lock back."""
-    return f"select pg_advisory_unlock{_suffix(shared)}($1)"
 
 
 @functools.cache
-def take(*, shared: bool, leaving: bool | None, waits: bool) -> str:
-    """Return the statement that takes a lock and returns the next number.
+def join(*, shared: bool, leaves: bool) -> str:
+    """Return the statement that enters a queue; it answers with the number, if we are inside, and the queue.
 
-    The conditions of a `case` are tried in their order. PostgreSQL lets a request that does not wait not
-    overtake those that do. A number is drawn while the lock is held, so numbers grow in the order of the
-    holds.
+    In session $1 on the run begun at $2; no number is drawn as long as the run is closed ($3). Lock $4 by
+    entry $5, which another of ours ($6) leaves in the same step. Without an answer the session is over, or
+    the run is another one.
 
     Args:
-        shared: Whether others may share it.
-        leaving: Gives the lock of the second parameter back before, in the mode that is said here.
-        waits: Wait until the lock is free; the number is negative then.
+        shared: The mode of the entry.
+        leaves: There is another one to be left.
     """
-    suffix = _suffix(shared)
-    parts = [f"when pg_try_advisory_lock{suffix}($1) then {NUMBER}"]
-    if leaving is not None:
-        parts.insert(0, f"when pg_advisory_unlock{_suffix(leaving)}($2) is null then null")
-    if waits:
-        parts.append(f"when pg_advisory_lock{suffix}($1)::text is not null then -{NUMBER}")
-    return f"select case {' '.join(parts)} end"
+    queue, woken = "line.queue", ""
+    if leaves:
+        queue = "array_remove(line.queue, $6::text)"
+        woken = f", {_let_in('queue', '$4', '$6', '$3')}"
+    is_inside = _is_inside("$5", "queue") if shared else "queue[1] = $5"
+    return f"""
+        insert into coterie.line as line
+        select $4::text, array[$5::text] from coterie.session
+        where name = $1 and alive and {START} = $2
+        on conflict (lock) do update set
+            queue = case when $5 = any(line.queue) then {queue} else {queue} || $5 end
+        returning
+            case when $3::bool and {is_inside} then nextval('coterie.number') end,
+            case when not $3::bool or queue[1] <> $5 then queue end{woken}
+        """
 
 
-def _suffix(shared: bool) -> str:
-    return "_shared" if shared else ""
+# Of lock $1 entry $2, if it is alone there.
+LEAVE_ALONE = """
+delete from coterie.line where lock = $1 and queue = array[$2::text] returning lock
+"""
+# The same whether it is alone or not, on a run that is open or not ($3). A queue that another program changes at this
+# moment may look to each part as if it was for the other one: then REMOVE follows.
+LEAVE = f"""
+with alone as (
+    delete from coterie.line where lock = $1 and queue = array[$2::text] returning lock
+), one as (
+    update coterie.line set queue = array_remove(queue, $2)
+    where lock = $1 and $2 = any(queue) and queue <> array[$2::text] returning queue
+)
+select lock, 0 from alone
+union all
+select $1, {_let_in("queue", "$1", "$2::text", "$3::bool")} from one
+"""
+# The snapshot of the statement has the entry, which was there before it: so its newest row is looked at.
+REMOVE = f"""
+update coterie.line set queue = array_remove(queue, $2) where lock = $1 and $2 = any(queue)
+returning {_wake("queue", "$1")}
+"""
+TIDY = "delete from coterie.line where lock = any($1) and queue = '{}'"
+
+# Of locks $4 the entries $5, with the parameters of a join; all of one moment. A session that stands in a queue and
+# is not seen here is over: it was made before its entry, and this statement reads both from one snapshot.
+LOOK = f"""
+select wanted.lock, wanted.entry,
+    case when $3::bool and {_is_inside("wanted.entry", "queue")}
+        then nextval('coterie.number') end,
+    queue, case when queue[1] <> wanted.entry then {_SESSIONS_OF} end
+from coterie.session mine
+cross join unnest($4::text[], $5::text[]) as wanted(lock, entry)
+left join coterie.line using (lock)
+where mine.name = $1 and mine.alive and {START} = $2
+"""
+
+# Entries of sessions $2 in locks $1, which are over.
+DROP = f"""
+update coterie.line set queue = {_without("queue", "$2")}
+where lock in (select lock from coterie.line where lock = any($1) order by lock for update)
+returning {_wake("queue", "lock")}
+"""
+
+LINES = """
+select lock, array(
+    select entry from unnest(queue) with ordinality as all_of(entry, place)
+    join coterie.session on name = split_part(entry, ' ', 2) and alive order by place
+) from coterie.line where $1::text[] is null or lock = any($1)
+"""
+
+# Sessions
+
+OPEN = "insert into coterie.session (name, counter, lease, alive) values ($1, 0, $2, true)"
+
+# The next session in the order of names comes along, so that each is watched by another one.
+RENEW = """
+update coterie.session mine set counter = counter + 1 where name = $1 and counter = $2 and alive
+returning (
+    select name || ' ' || counter || ' ' || lease || ' ' || alive from coterie.session
+    where alive and name <> $1 order by name < $1, name limit 1
+)
+"""
+FIND = "select counter from coterie.session where name = $1 and alive"
+
+# Rule of compare-and-set: only with the counter that was seen for a whole lease. Dead is a value.
+KILL = (
+    "update coterie.session set alive = false where name = $1 and counter = $2 and alive"
+    " returning name"
+)
+# All entries of a session that is over; rows are locked in one order, or two of these may wait for each other.
+SWEEP = f"""
+update coterie.line set queue = {_without("queue", "array[$1]")}
+where lock in (
+    select lock from coterie.line
+    where exists (select from unnest(queue) as entry where split_part(entry, ' ', 2) = $1)
+    order by lock for update
+)
+returning lock, {_wake("queue", "lock")}
+"""
+# A dead session that stands in no queue. An entry that a late join puts there afterwards is of a session that is
+# not there, and a look drops it.
+FORGET = """
+delete from coterie.session where not alive and not exists (
+    select from coterie.line, unnest(queue) as entry where split_part(entry, ' ', 2) = name
+)
+"""
+CLOSE = "delete from coterie.session where name = $1"
+
+# In one transaction, so the parts arrive together and in this order.
+NOTIFY = "select count(pg_notify($1, part)::text) from unnest($2::text[]) part"

@@ -1,7 +1,7 @@
 """The tickets of this process in the queues of a server, and the session that keeps them.
 
 Time. A hold is in force until `sound_until`: the sending of the last renewal that was confirmed, plus
-the lease, less what clocks may differ. The server removes our entries no earlier than a lease after it
+the lease, less what clocks may differ. Our entries are removed no earlier than a lease after the server
 has received that renewal, so no other process is let in before. When `sound_until` passes, the
 session is given up for good: no later answer revives it, and its holders are told at once.
 

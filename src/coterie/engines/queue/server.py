@@ -1,7 +1,8 @@
 """What the engine needs of a server: a session with a lease, queues of entries, and mail.
 
 A process keeps one session with the server. Its entries stand in the queues of locks as long as the
-session lives; the server removes them when it has not been renewed for a lease. An entry is inside
+session lives; the server removes them when it has not been renewed for a lease, or other processes
+do so that have seen it silent for that long (`observation`). An entry is inside
 when no entry before it is in its way: a sharer looks only at exclusive entries before it, an exclusive
 one at all. So the order of the queue is the order of service, and writers are not starved.
 
@@ -83,7 +84,7 @@ class QueueSession(Protocol):
 
     @property
     def lease(self) -> float:
-        """After how many seconds without a renewal the server removes our entries."""
+        """After how many seconds without a renewal our entries may be removed."""
 
     async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
         """Enter the queue, leaving another first; return the number if we are inside at once."""
