@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import coterie
 from tests.cluster.proxy import DOWN, UP, Proxy
-from tests.cluster.proxy import DOWN, UP, Proxy
 from tests.engines.conformance.moved_valkey import MovedValkey, valkey_aof
 from tests.engines.conformance.suppliers import (
     CUTS,

@@ -133,6 +133,8 @@ def test_scripts_answer_as_the_model_does(server: ValkeySupplier, seed: int) -> 
             case "run":
                 model = model.started_again()
                 real.run += 1
+            case _:
+                raise AssertionError(kind)
         if kind == "join" and isinstance(answer, int):
             assert said >= last  # an entry keeps its number, and a later one has a higher one
             last = said
@@ -148,7 +150,8 @@ def as_dicts(answer: Any) -> Any:
             return counter, dict(sessions)
         case tuple():
             return dict(answer)
-    return answer
+        case _:
+            return answer
 
 
 def test_what_comes_late_over_an_earlier_line_does_nothing(server: ValkeySupplier) -> None:
