@@ -32,7 +32,7 @@ quick: $(READY)  ## format, lint, rules, scenarios, small explorations: under a 
 # they leave of two cores; what these print comes when they are done, so that the two do not mix. A real test
 # that failed beside them, where a lease may have run out for want of a core, has to pass alone; the first
 # failure stays in the output.
-REAL := $(BIN)/pytest -m real -o cache_dir=$(VENV)/real-cache
+REAL := $(BIN)/pytest -rs -m real -o cache_dir=$(VENV)/real-cache
 
 test: check $(ENGINES)/ready  ## set up, check and test everything
 	@rm -f $(VENV)/real-failed
@@ -45,7 +45,7 @@ test-real: $(READY) $(ENGINES)/ready
 	@$(REAL) || { status=$$?; touch $(VENV)/real-failed; [ $$status = 1 ]; }
 
 test-pure: $(READY)
-	@nice -n 19 $(BIN)/pytest -m "not real" --numprocesses 2 --dist worksteal > $(VENV)/pure.log 2>&1; \
+	@nice -n 19 $(BIN)/pytest -rs -m "not real" --numprocesses 2 --dist worksteal > $(VENV)/pure.log 2>&1; \
 		status=$$?; cat $(VENV)/pure.log; exit $$status
 
 check: $(READY)  ## format, lint and types

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Tests with processes, sockets or clocks of their own; all others can run beside each other.
 REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
+    "test_alerts.py",
     "test_audit_stores.py",
     "test_change_page.py",
     "test_cluster_page.py",

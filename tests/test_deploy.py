@@ -20,6 +20,7 @@ from coterie.cli.serve import command
 from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
+from coterie.engines.file.directory.folder import COMMON, DEFAULT_FOLDER
 from coterie.telemetry import Metrics
 from tests.cluster.local_cluster import document, url_of
 from tests.cluster.test_cluster_metrics import get
@@ -208,3 +209,8 @@ def test_a_cluster_starts_with_the_certificates_of_the_recipe(
                 await node.stop()
 
     asyncio.run(main())
+
+
+def test_the_directory_of_all_users_is_made_as_the_engine_expects_it() -> None:
+    (line,) = [line for line in read("coterie.tmpfiles.conf").splitlines() if line[:1] != "#"]
+    assert line.split() == ["d", DEFAULT_FOLDER, f"{COMMON:o}", "root", "root", "-"]

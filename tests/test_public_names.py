@@ -43,7 +43,7 @@ NAMES: dict[str, str] = {
     "Held": f"{HOLDING} shared token",
     "HeldAll": HOLDING,
     "held.lost": "is_set wait",
-    "Party": "name owner shared since token",
+    "Party": "name owner shared since token waited",
     "sync.Coordinator": COORDINATOR,
     "sync.Lock": f"{ACQUIRABLE} release",
     "sync.LockAll": ACQUIRABLE,

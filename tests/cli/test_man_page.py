@@ -33,7 +33,17 @@ def test_the_man_page_has_every_command() -> None:
     names = [name.replace("\\-", "-") for name in sections]
     assert [name for name in names if " " not in name] == list(COMMANDS)
     below = [name.removeprefix("cluster ") for name in names if name.startswith("cluster ")]
-    assert below == ["status", "add", "remove", "replace", "set", "finish", "abort", "force"]
+    assert below == [
+        "status",
+        "add",
+        "remove",
+        "replace",
+        "set",
+        "finish",
+        "abort",
+        "force",
+        "vouch",
+    ]
 
 
 def completions(*words: str) -> list[tuple[str, str]]:

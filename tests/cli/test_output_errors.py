@@ -72,3 +72,18 @@ def test_a_password_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_odd_host_name_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "--url", "coterie://a..b:7420"]) == 64
     assert "a..b" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("lokc", "coterie: no command 'lokc': did you mean lock? see coterie --help"),
+        ("status-all", "coterie: no command 'status-all': did you mean status? see coterie --help"),
+        ("frobnicate", "coterie: no command 'frobnicate'; see coterie --help"),
+    ],
+)
+def test_a_command_that_does_not_exist_is_answered_with_the_nearest(
+    typed: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([typed]) == 64
+    assert capsys.readouterr().err == f"{said}\n"

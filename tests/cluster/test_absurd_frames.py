@@ -34,7 +34,6 @@ from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.membership import check_learnt
 from coterie.cluster.node import Node
 from coterie.cluster.voter.host import VoterHost
-from coterie.cluster.wire.complaints import TEXT_LENGTH_MAX, legible
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import Hello, MembershipReply, Proof, Refusal, Welcome
 from coterie.cluster.wire.handshake import Caller, Credentials, Greeter, new_identity
@@ -58,6 +57,7 @@ from coterie.locks.leases.frames import (
     OwnerReport,
     Owners,
 )
+from coterie.locks.legible import TEXT_LENGTH_MAX, legible
 from tests.cluster.absurd import absurd
 from tests.cluster.local_cluster import document, until, url_of
 from tests.cluster.test_connection import Wire, framed

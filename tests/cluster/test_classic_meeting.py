@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+import pytest
+
+import coterie
 from coterie.cluster.join import join
 from coterie.cluster.membership.config import convert
 from tests.cluster.local_cluster import document
@@ -14,8 +17,6 @@ from tests.cluster.virtual_time import passing, run
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from coterie import locks
     from coterie.cluster.membership.config import Config
@@ -78,7 +79,8 @@ def test_others_do_not_wait_for_a_start_that_was_refused(
             second = await stack.enter_async_context(join(config, node="b"))
             await passing(LEASE / 2)
             await first.close()
-            again = await stack.enter_async_context(join(config, node="a"))
+            again = join(config, node="a")
+            opening = asyncio.ensure_future(again.open())
             third = await stack.enter_async_context(join(config, node="c"))
             await passing(20 * LEASE)
             async with asyncio.timeout(20.0):
@@ -86,7 +88,8 @@ def test_others_do_not_wait_for_a_start_that_was_refused(
                     pass
                 async with second.lock("x"):
                     pass
-            assert node_of(again).has_failed
+            with pytest.raises(coterie.Unavailable, match="node 'a' was restarted"):
+                await opening
 
     run(monkeypatch, main)
 

@@ -32,10 +32,12 @@ async def slow_line(address: Address, seconds: float = LATE_SECONDS) -> AsyncIte
     """Stand before a node, and let everything arrive late."""
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while content := await reader.read(65536):
-            await asyncio.sleep(seconds)
-            writer.write(content)
-        writer.close()
+        try:
+            while content := await reader.read(65536):
+                await asyncio.sleep(seconds)
+                writer.write(content)
+        finally:  # also where the loop ends before what is on its way has come
+            writer.close()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(address.host, address.port)

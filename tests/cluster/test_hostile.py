@@ -313,7 +313,7 @@ def test_a_caller_that_knows_another_secret_is_named_in_the_log_of_the_node(
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert "connection with 127.0.0.1:" in caplog.text
-    assert "'stranger:1' did not prove itself when it had our proof" in caplog.text
+    assert "'stranger:1' leaves without a proof: its secret is another one than ours" in caplog.text
 
 
 def test_a_caller_that_says_nothing_is_named_in_the_log_of_the_node(

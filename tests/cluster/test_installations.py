@@ -21,6 +21,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.succession import follows
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
+from coterie.cli import run
 from coterie.cluster.change.force import check_force, force
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.operation import check_quorum
@@ -30,12 +31,14 @@ from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.discovery import KnownMembership, is_served, newest
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.recovery import _ask_others, _check_installation
+from coterie.cluster.voter.recovery import RIVALS_SECONDS, _ask_others, _check_installation
 from coterie.cluster.wire.security import Security
 from coterie.errors import ConfigError, CoterieError, NoQuorum, ProtocolError, UsageError
 from coterie.process import Outbox
+from tests.cluster import virtual_time
 from tests.cluster.changed_cluster import Fleet, fleet
-from tests.cluster.local_cluster import document, until
+from tests.cluster.local_cluster import LEASE, document, until
+from tests.cluster.virtual_time import passing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -246,6 +249,26 @@ def test_a_disk_of_another_installation_ends_its_node_though_that_was_the_first_
     asyncio.run(main())
 
 
+def test_a_program_that_is_a_node_with_a_disk_of_another_installation_is_told(
+    tmp_path: Path,
+) -> None:
+    """Its log said that the node votes no more, and the program had no quorum for good."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            away = await set_up_again(made, "c")
+            await made.stop("c")
+            change_disk(made, "c", away)
+            async with coterie.join(made.config, node="c") as member:
+                for _ in range(2):  # while it waits, and at once afterwards
+                    with pytest.raises(
+                        ConfigError, match="lock 'x': node 'c' has the data directory"
+                    ):
+                        await member.lock("x").acquire()
+
+    asyncio.run(main())
+
+
 def test_of_two_nodes_none_takes_its_own_disk_for_the_wrong_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -280,6 +303,41 @@ def test_of_two_nodes_none_takes_its_own_disk_for_the_wrong_one(
     asyncio.run(main())
 
 
+def test_a_forgotten_disk_that_keeps_a_new_cluster_from_forming_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """All that was said is that a quorum of the disks is lost, and to force the one that is left."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await raised(made, 3)
+            for name in "abc":
+                await made.stop(name, wipe=name != "c")
+            for name in "cab":
+                await made.start(name)
+            with pytest.raises(ConfigError, match="c has one of an earlier installation: stop all"):
+                await forming_goal(made.config.membership, made.config.security)
+            await until(lambda: numbers(made) == {"a": -1, "b": -1, "c": 3}, "the spares")
+            for name in "ab":
+                assert (
+                    "does not belong: if this cluster is new, that of c is of an earlier"
+                    in caplog.text
+                )
+                assert f"to which the data directory of node {name} does not belong" in caplog.text
+            capsys.readouterr()
+            assert await made.command("status") == 69
+            advice = "just set up again, the data directories of c are of an earlier installation"
+            assert advice in capsys.readouterr().err
+            assert await made.command("set", "lease=5s") == 69
+            assert advice in capsys.readouterr().err
+            for name in "abc":  # as it says
+                await made.stop(name, wipe=name == "c")
+            await made.form()
+            assert await made.command("status") == 0
+
+    asyncio.run(main())
+
+
 def test_a_spare_starts_again_though_a_wrong_disk_is_all_that_answers(tmp_path: Path) -> None:
     """It ended, and its operator was told to empty a data directory that was right."""
 
@@ -298,8 +356,8 @@ def test_a_spare_starts_again_though_a_wrong_disk_is_all_that_answers(tmp_path: 
     asyncio.run(main())
 
 
-def test_a_program_that_has_met_a_wrong_disk_alone_says_that_it_has_to_be_started_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_program_that_has_met_a_wrong_disk_alone_follows_the_quorum_of_another_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It had no quorum for good, and each node told it that it belongs to another installation."""
 
@@ -310,11 +368,41 @@ def test_a_program_that_has_met_a_wrong_disk_alone_says_that_it_has_to_be_starte
                 await made.stop(name)
             change_disk(made, "c", away)
             await made.start("c")
-            async with coterie.connect(made.url):
+            async with coterie.connect(made.url) as program:
+                await passing(LEASE / 2)
+                asking = [
+                    asyncio.ensure_future(program.lock(name, shared=shared).acquire())
+                    for name, shared in (("x", False), ("x", False), ("y", True), ("y", False))
+                ]
                 await made.start("a")
-                await made.start("b")
-                await made.stop("c")
-                await until(lambda: "start the program again" in caplog.text, "the warning")
+                await made.start("b")  # and the wrong one answers still
+                for each in asking:
+                    held = await each
+                    assert held
+                    assert held.valid
+                    await held.release()
+            assert "goes by another installation" in caplog.text
+            assert numbers(made) == {"a": 1, "b": 1, "c": 1}
+
+    virtual_time.run(monkeypatch, main)
+
+
+def test_a_program_that_has_reached_a_quorum_follows_no_other_installation(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its user may believe in a lock of the first, and has used tokens of it."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made, coterie.connect(made.url) as program:
+            async with program.lock("x", timeout=20):
+                pass
+            await set_up_again(made, "c")
+            await until(lambda: "start the program again" in caplog.text, "the warning")
+            with pytest.raises(NoQuorum):
+                await program.lock("x").acquire()
+            async with coterie.connect(made.url) as other, other.lock("x", timeout=20) as held:
+                assert held.valid
+            assert "goes by another installation" not in caplog.text
 
     asyncio.run(main())
 
@@ -471,8 +559,10 @@ def test_nothing_is_forced_while_voters_answer_at_the_addresses_of_others(tmp_pa
             made.config = msgspec.structs.replace(made.config, nodes=nodes)
             await made.start("b")
             await made.start("c")
-            with pytest.raises(UsageError, match="another node answers at the address of b"):
+            with pytest.raises(UsageError, match="b, c still answer"):
                 check_force(await made.look(), ["a"])
+            with pytest.raises(UsageError, match="another node answers at the address of b"):
+                check_force(await look(make_visit(made.url_at("a"))), ["a"])
             await made.stop("c", wipe=True)
             await made.stop("b", wipe=True)
             made.addresses["d"] = made.addresses["b"]
@@ -525,8 +615,38 @@ def test_two_forces_at_once_are_leaps_apart_and_status_names_the_one_that_lost(
             said = capsys.readouterr()
             assert f"votes by configuration {numbers[0]}, which a force has given up" in said.out
             assert "programs that go by it may hold the same locks" in said.err
+            # The status of locks said that all is well.
+            lost = next(name for name in "ab" if made.nodes[name].voting.voter.number == numbers[0])
+            assert await asyncio.to_thread(run, ["status", "--url", made.url]) != 0
+            where = f"{lost} at {made.addresses[lost]} votes by configuration {numbers[0]}"
+            assert where in capsys.readouterr().err
 
     asyncio.run(main())
+
+
+def test_of_two_forces_the_one_that_lost_is_noticed_by_its_own_voter(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its voter went on beside the other one for good, and its log said nothing of it."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            known = await made.look()
+            kept = {voter.name: voter for voter in known.voters}
+            forced = [await force(known, [kept["a"]]), await force(known, [kept["b"]])]
+            numbers = sorted(configuration.number for configuration in forced)
+            winner, loser = sorted("ab", key=lambda n: -made.nodes[n].voting.voter.number)
+            assert made.nodes[loser].voting.voter.number == numbers[0]
+            await passing(RIVALS_SECONDS + 1)
+            assert [made.nodes[name].voting.voter.number for name in (winner, loser)] == [
+                numbers[1]
+            ] * 2
+            assert not made.nodes[loser].voting.votes
+            said = f"node {loser} votes no more: a force has given up configuration {numbers[0]}"
+            assert said in caplog.text
+            assert f"node {winner} votes no more" not in caplog.text
+
+    virtual_time.run(monkeypatch, main)
 
 
 def test_copies_of_one_data_directory_do_not_form_a_cluster_and_it_is_said(tmp_path: Path) -> None:

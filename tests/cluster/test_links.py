@@ -20,6 +20,7 @@ from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
+from coterie.cluster.wire.places import Places
 from tests.cluster.local_cluster import document, running, until
 from tests.cluster.virtual_time import passing, run
 from tests.locks.memory import in_loop
@@ -61,14 +62,17 @@ def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
     async def main() -> None:
         async with running(config):
             address, tls = membership.members[0].address, config.security.client_context()
-            link = Link("a", [address], caller, tls, lambda: LEASE, **IGNORE)
+            link = Link("a", lambda: [address], caller, tls, lambda: LEASE, **IGNORE)
             link.insist_on("the disk that was lost")
             link.start()
             await link.tried.wait()
             assert "another data directory than the voter of that name" in link.trouble
-            await until(lambda: "did not prove itself" in caplog.text, "the node to notice")
+            await until(
+                lambda: "it wants the voter of this name" in caplog.text, "the node to notice"
+            )
             await passing(0.4)
             assert calls == ["the disk that was lost"]
+            assert "secret" not in caplog.text  # nothing is wrong with that
             await passing(1.0)
             assert len(calls) > 1
             await link.stop()
@@ -79,7 +83,8 @@ def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
 
 @in_loop
 async def test_a_host_that_cannot_be_looked_up_is_a_trouble_like_others() -> None:
-    link = Link("d", [Address("d..example", 7420)], _no_call, None, lambda: LEASE, **IGNORE)
+    address = Address("d..example", 7420)
+    link = Link("d", lambda: [address], _no_call, None, lambda: LEASE, **IGNORE)
     link.start()
     await link.tried.wait()
     assert link.trouble == "no host can have that name at d..example:7420"
@@ -91,7 +96,7 @@ async def test_the_link_of_a_removed_voter_is_forgotten_and_not_waited_for() -> 
     """It may have been stopped before its first call, when the change was taken back at once."""
     config = convert(document(1))
     membership = config.membership
-    links = Links(config.security, new_identity("test:1"), lambda known, _: [known.at(1).address])
+    links = Links(config.security, new_identity("test:1"), Places())
     line = links.link(membership, 1, lambda: membership, _ignore, _ignore)
     trying = asyncio.ensure_future(links.tried())
     await asyncio.sleep(0)
@@ -119,8 +124,7 @@ def test_a_connection_is_given_up_by_the_lease_of_the_moment(
     async def main() -> None:
         nonlocal membership
         async with running(config):
-            place = membership.members[0].address
-            links = Links(config.security, new_identity("test:1"), lambda *_: [place])
+            links = Links(config.security, new_identity("test:1"), Places())
             line = links.link(membership, 1, current, _ignore, _ignore)
             line.start()
             await links.tried()

@@ -371,9 +371,9 @@ def test_only_the_user_of_a_board_says_what_its_owner_waits_for(tmp_path: Path) 
     owner = OwnerId("1-aa", 1)
     wait = LockWait(7, any_of(Wanted("a")), 1, 0.0)
     with Directory(str(tmp_path)).open() as board:
-        notice = Notice(board, str(tmp_path), LockOwner(owner, "host:1", "ann", wait))
-    assert read_wait(str(tmp_path), owner, os.geteuid()) is not None
-    assert read_wait(str(tmp_path), owner, os.geteuid() + 1) is None
+        notice = Notice(board, LockOwner(owner, "host:1", "ann", wait))
+        assert read_wait(board, owner, os.geteuid()) is not None
+        assert read_wait(board, owner, os.geteuid() + 1) is None
     notice.take_down()
 
 

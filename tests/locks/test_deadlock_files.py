@@ -31,26 +31,31 @@ def notice(board: Path, *locks: str) -> Notice:
     board.mkdir(exist_ok=True)
     wait = LockWait(7, any_of(*map(Wanted, locks)), 1, 0.0)
     with Directory(str(board)).open() as opened:
-        return Notice(opened, str(board), LockOwner(ANN, "host:1", "ann", wait))
+        return Notice(opened, LockOwner(ANN, "host:1", "ann", wait))
+
+
+def seen(board: Path) -> LockWait | None:
+    with Directory(str(board)).open() as opened:
+        return read_wait(opened, ANN, os.geteuid())
 
 
 def test_a_notice_says_in_which_wait_its_owner_is_until_it_is_taken_down(tmp_path: Path) -> None:
     board = tmp_path / "waits"
     up = notice(board, "a", "b")
-    wait = read_wait(str(board), ANN, os.geteuid())
+    wait = seen(board)
     assert wait is not None
     assert wait.number == 7
     assert wait.condition == any_of(Wanted("a"), Wanted("b"))
     up.take_down()
     up.take_down()
-    assert read_wait(str(board), ANN, os.geteuid()) is None
+    assert seen(board) is None
     assert not list(board.iterdir())
 
 
 def test_the_notice_of_a_dead_process_is_not_believed_and_swept_away(tmp_path: Path) -> None:
     board = tmp_path / "waits"
     notice(board, "a").abandon()  # as the kernel does when a process dies
-    assert read_wait(str(board), ANN, os.geteuid()) is None
+    assert seen(board) is None
     with Directory(str(board)).open() as opened:
         sweep(opened)
     assert not list(board.iterdir())
@@ -61,7 +66,7 @@ def test_the_notice_of_a_living_process_is_not_swept_away(tmp_path: Path) -> Non
     up = notice(board, "a")
     with Directory(str(board)).open() as opened:
         sweep(opened)
-    assert read_wait(str(board), ANN, os.geteuid()) is not None
+    assert seen(board) is not None
     up.take_down()
 
 
@@ -70,7 +75,7 @@ def test_a_notice_in_the_format_of_another_version_is_not_understood(tmp_path: P
     up = notice(board, "a")
     (path,) = board.iterdir()
     path.write_text('[["1-aa",1],"host:1","ann",[7,[1,["a"]],1,0.0]]')  # a lock was a plain name
-    assert read_wait(str(board), ANN, os.geteuid()) is None
+    assert seen(board) is None
     up.take_down()
 
 
@@ -87,7 +92,7 @@ def test_a_forked_child_does_not_keep_the_notices_of_its_parent(tmp_path: Path) 
     try:
         os.read(begun[0], 1)
         up.abandon()
-        assert read_wait(str(board), ANN, os.geteuid()) is None, "though the child lives"
+        assert seen(board) is None, "though the child lives"
     finally:
         for descriptor in (*begun, *ended):
             os.close(descriptor)
@@ -108,7 +113,7 @@ async def check_holder(folder: Path) -> None:
             told = LockOwner(mine.id, "host:1", "ann", LockWait(7, any_of(Wanted(wanted)), 1, 0.0))
             (folder / "waits").mkdir(exist_ok=True)
             with Directory(str(folder / "waits")).open() as board:
-                up = Notice(board, str(folder / "waits"), told)
+                up = Notice(board, told)
             (hold,) = (await questions.holds([Wanted("a")]))[Wanted("a")]
             assert hold.token == held.token
             assert hold.owner.id == mine.id

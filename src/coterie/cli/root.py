@@ -61,6 +61,18 @@ class Commands(click.Group):
             command: click.Command = importlib.import_module(f"coterie.cli.{home}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand; one that does not exist is answered with the name that is nearest."""
+        if args[0] not in COMMANDS:
+            import difflib  # noqa: PLC0415 - only a typing error needs it
+
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f": did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"no command {args[0]!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List all subcommands without importing them."""
         with formatter.section("Commands"):
@@ -142,5 +154,6 @@ def _one_line(error: click.ClickException) -> str:
     """Return what was wrong, and the command that says what is right."""
     message = error.format_message()
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        return f"{message.rstrip('.')}; see {error.ctx.command_path} --help"
+        separator = "" if message.endswith("?") else ";"
+        return f"{message.rstrip('.')}{separator} see {error.ctx.command_path} --help"
     return message

@@ -53,4 +53,5 @@ def join(
         return Coordinator(ClassicEngine(config, node), name, observers=observers)
     seat = MemberAccess(config, node, new_cluster=new_cluster)
     leased = ClusterEngine(seat, deadlock_detection=config.deadlock_detection)
+    seat.failed = leased.fail
     return Coordinator(leased, name, observers=observers)

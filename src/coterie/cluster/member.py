@@ -9,6 +9,8 @@ from coterie.cluster.client.access import AllLinks, Links, own_identity
 from coterie.cluster.client.participant import ParticipantHost
 from coterie.cluster.node import Node
 from coterie.cluster.wire.frames import PROTOCOL, Hello
+from coterie.cluster.wire.places import Places
+from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,12 +19,16 @@ if TYPE_CHECKING:
     from coterie.cluster.membership.config import Config
     from coterie.cluster.membership.membership import Membership
     from coterie.cluster.voter.host import VoterHost
-    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.handshake import Identity
     from coterie.cluster.wire.link import VoterLink
     from coterie.cluster.wire.voter_frames import FromVoter
+    from coterie.errors import CoterieError
     from coterie.process import ProcessId
     from coterie.telemetry.text import Metric
+
+
+def _log_suffices(_: CoterieError) -> None:
+    """Take the end of a node whose program does not ask about it."""
 
 
 class MemberAccess:
@@ -31,8 +37,12 @@ class MemberAccess:
     def __init__(self, config: Config, node: str, *, new_cluster: bool) -> None:
         """Remember which node we are."""
         self._config = config
-        self.node = Node(config, node, new_cluster=new_cluster, program=self._metrics)
+        self.node = Node(
+            config, node, new_cluster=new_cluster, program=self._metrics, on_failure=self._fail
+        )
+        self.failed: Callable[[CoterieError], None] = _log_suffices
         self._links = AllLinks()
+        self._places = Places([member.address for member in config.membership.members])
         self._programs: list[Upcalls] = []
 
     async def open(self) -> Membership:
@@ -46,18 +56,23 @@ class MemberAccess:
         """Make a participant that calls the other voters, and asks the quorum of its own first."""
         self._programs.append(upcalls)
         identity = own_identity()
-        links = self._links.add(Links(self._config.security, identity, self._addresses))
+        links = self._links.add(Links(self._config.security, identity, self._places))
         all_links = _LinksOfNode(links, self.node, identity)
         names = [member.name for member in membership.members]
         home = membership.voter(self.node.name if self.node.name in names else names[0])
         return ParticipantHost(membership, identity, home, all_links, upcalls, lease=lease)
 
+    def _fail(self, error: CoterieError) -> None:
+        """Tell the program that its data directory is wrong.
+
+        Of a disk that has failed the log tells: votes of the other nodes go on to count here.
+        """
+        if isinstance(error, ConfigError):
+            self.failed(error)
+
     def _metrics(self) -> list[Metric]:
         """Collect the figures of the first participant: that with the lease of the cluster."""
         return self._programs[0].metrics() if self._programs else []
-
-    def _addresses(self, membership: Membership, voter: ProcessId) -> list[Address]:
-        return [membership.at(voter).address]
 
     async def settle(self) -> None:
         """Give each link the time of one try."""
@@ -78,6 +93,9 @@ class _LinksOfNode:
         self._links = links
         self._node = node
         self._identity = identity
+
+    def note(self, membership: Membership) -> None:
+        self._links.note(membership)
 
     def link(
         self,

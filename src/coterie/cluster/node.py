@@ -12,7 +12,7 @@ from coterie.cluster.change.formation import form
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
-from coterie.cluster.voter.recovery import catch_up, recover
+from coterie.cluster.voter.recovery import catch_up, find_rivals, recover
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.listener import Listener, stop_serving
@@ -110,9 +110,11 @@ class Node:
             self._tasks.run(form(self.config, self.voting))
         if self._storage is not None and self.voting.voter.number >= 0:
             self._tasks.run(self._catch_up())
+            self._tasks.run(find_rivals(self.config, self.voting))
         decided = self.voting.membership
         if not self.voting.votes:
             self._introduce_spare(decided)
+        self._compare_address(decided)
         written = {member.name for member in self.config.membership.members}
         names = {member.name for member in decided.members}
         if self.config.membership.decided is None and written != names:
@@ -126,6 +128,31 @@ class Node:
                     "written": ", ".join(sorted(written)),
                 },
                 extra={"event": "file-differs"},
+            )
+
+    def _compare_address(self, decided: Membership) -> None:
+        """Say where programs look for this voter, if they would not find it there."""
+        seats = [seat for seat in decided.seats if decided.disk(seat) == self.voting.voter.identity]
+        if not decided.decided or not seats:
+            return
+        recorded, ours = decided.at(seats[-1]).address, self._options.listen
+        is_elsewhere = ours.leads_elsewhere_than(recorded)
+        if (
+            self.config.membership.decided is None
+        ):  # it has a file, which says where others reach it
+            ours = self.config.membership.at(self.config.membership.voter(self.name)).address
+            is_elsewhere = ours != recorded
+        if is_elsewhere:
+            logger.warning(
+                "node %(node)s is at %(address)s, and configuration %(number)d says %(recorded)s, where programs look"
+                " for it: coterie cluster set address.%(node)s=%(address)s, if it was renumbered for good",
+                {
+                    "node": self.name,
+                    "address": ours,
+                    "number": decided.configuration.number,
+                    "recorded": recorded,
+                },
+                extra={"event": "address-differs"},
             )
 
     async def _catch_up(self) -> None:

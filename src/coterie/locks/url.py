@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from typing import TYPE_CHECKING
 
 from coterie.errors import ConfigError, UsageError
@@ -133,14 +134,57 @@ def scheme_of(url: str) -> str:
     return scheme
 
 
+def read_trusted(path: str) -> bytes:
+    """Read a file of the current directory that was not asked for by name.
+
+    A user who can write it can send our locks elsewhere, where they exclude no other program. Raise
+    `ConfigError` if that is one besides ourselves and root. It is not passed over: then our locks would be elsewhere, too.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # a pipe of that name would stop us
+    doubt = ""
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        if hasattr(os, "geteuid"):
+            doubt = _doubt(os.lstat(path)) or _doubt(os.fstat(file.fileno()))
+        if doubt:
+            raise ConfigError(
+                f"{path} of the current directory {doubt}, so it is not believed: name the coordinator by"
+                f" --url or COTERIE_URL (coterie:{path} if you trust the file), or let only its owner write it"
+            )
+        return file.read()
+
+
+def _doubt(found: os.stat_result) -> str:
+    """Say which other user can write a file; empty if none can."""
+    if found.st_uid not in (0, os.geteuid()):
+        return f"belongs to another user (uid {found.st_uid})"
+    if stat.S_ISLNK(found.st_mode):  # whose mode means nothing; where it leads is looked at, too
+        return ""
+    if found.st_mode & 0o002:
+        return "can be written by all users"
+    if found.st_mode & 0o020 and not _is_private_group(found.st_gid, found.st_uid):
+        return f"can be written by a group (gid {found.st_gid})"
+    return ""
+
+
+def _is_private_group(group: int, user: int) -> bool:
+    """Return whether a group is for one user alone: many systems have one for each, with a umask of 002."""
+    import grp  # noqa: PLC0415 - seldom needed
+    import pwd  # noqa: PLC0415 - as above
+
+    try:
+        name, entry = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
+    except KeyError:
+        return False
+    return entry.gr_name == name and {name}.issuperset(entry.gr_mem)
+
+
 def _configured_url() -> str | None:
     if not os.path.exists(CONFIGURATION):  # noqa: PTH110 - pathlib takes long to import
         return None
     import tomllib  # noqa: PLC0415 - only where there is such a file
-    from pathlib import Path  # noqa: PLC0415 - as above
 
     try:
-        document = tomllib.loads(Path(CONFIGURATION).read_text(encoding="utf-8"))
+        document = tomllib.loads(read_trusted(CONFIGURATION).decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{CONFIGURATION}: {error}") from None
     url = document.get("url", f"coterie:{CONFIGURATION}" if "nodes" in document else None)

@@ -9,6 +9,7 @@ import click
 from coterie.cli.cluster.change import Terms, run_change, run_replacement
 from coterie.cli.cluster.force import run_force
 from coterie.cli.cluster.state import show_state
+from coterie.cli.cluster.vouch import run_vouch
 from coterie.cli.common.duration import duration
 from coterie.cli.common.output import output_option
 from coterie.cluster.change import plan
@@ -155,20 +156,22 @@ def replace(*, old: str, new: str | None, **options: Any) -> int:
     return run_change(Terms(**options), goal)
 
 
-@command.command("set", short_help="Change times, votes, coterie or protocol.")
+@command.command("set", short_help="Change times, votes, coterie, addresses or protocol.")
 @click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE...")
 @change_options
 def set_values(*, values: tuple[str, ...], **options: Any) -> int:
-    """Change times, votes, coterie, policy or protocol; all in one change.
+    """Change times, votes, coterie, policy, addresses or protocol; all in one change.
 
-    Keys are lease, rate-error, margin, heartbeat, hedge, lock-delay, coterie, policy, votes.NAME and
-    protocol, as in the cluster file. Times that were derived from the lease follow it. The protocol
-    is changed alone, when all nodes and programs run the new version; there is no way back from it.
+    Keys are lease, rate-error, margin, heartbeat, hedge, lock-delay, coterie, policy, votes.NAME,
+    address.NAME and protocol, as in the cluster file. Times that were derived from the lease follow
+    it. A voter that was renumbered has to run at its new address, with its data directory. The
+    protocol is changed alone, when all nodes and programs run the new version; there is no way back
+    from it.
     """
     chosen = dict(_setting(text) for text in values)
 
     async def goal(standing: KnownConfiguration) -> Goal:
-        return goal_to_set(standing, chosen)
+        return await goal_to_set(standing, chosen)
 
     return run_change(Terms(**options), goal, forms="protocol" in chosen)
 
@@ -210,6 +213,19 @@ def force(*, keep: tuple[str, ...], url: str | None, dry_run: bool, yes: bool, o
     it may hold the same locks as others. Wipe their disks before they are used again.
     """
     return run_force(url, _names(keep), dry_run=dry_run, yes=yes, output=output)
+
+
+@command.command("vouch", short_help="End all leases when no program runs.")
+@url_option
+@click.option("--yes", is_flag=True, help="Do not ask for the name of the cluster.")
+@output_option
+def vouch(*, url: str | None, yes: bool, output: str) -> int:
+    """End all leases at once: you vouch that no program runs that has used a lock.
+
+    For nodes that abstain for long after a start, because the lease is long or was mistyped, and for
+    locks of killed programs. It is refused while a program is connected to any node.
+    """
+    return run_vouch(url, yes=yes, output=output)
 
 
 def _names(texts: tuple[str, ...]) -> list[str]:

@@ -231,7 +231,7 @@ async def _carry_out(
     def stepped(configuration: Configuration) -> None:
         line.say(step_words(configuration, change.changer.name))
 
-    change = Change(standing.membership, standing.security, goal, stepped)
+    change = Change(standing.membership, standing.security, goal, stepped, standing.places)
     running = asyncio.ensure_future(change.run())
     watching = asyncio.ensure_future(_watch(change, line))
     try:

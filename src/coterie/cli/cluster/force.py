@@ -31,7 +31,7 @@ def run_force(
     url: str | None, kept: Sequence[str], *, dry_run: bool, yes: bool, output: str
 ) -> int:
     """Go on with the voters that are left."""
-    standing = asyncio.run(_look(url))
+    standing = asyncio.run(look_for_orders(url))
     voters = check_force(standing, kept)
     names = [voter.name for voter in voters]
     lost = [voter.name for voter in standing.voters if voter.name not in names]
@@ -42,7 +42,7 @@ def run_force(
     if dry_run:
         return 0
     if not yes:
-        _ask(standing)
+        ask_for_name(standing)
     forced = asyncio.run(force(standing, voters))
     if output == "json":
         print_json(
@@ -58,13 +58,15 @@ def run_force(
     return 0
 
 
-async def _look(url: str | None) -> KnownConfiguration:
+async def look_for_orders(url: str | None) -> KnownConfiguration:
+    """Look where a cluster stands that takes orders from here."""
     standing = await look(visit_of(url))
     await check_orders(standing)
     return standing
 
 
-def _ask(standing: KnownConfiguration) -> None:
+def ask_for_name(standing: KnownConfiguration) -> None:
+    """Have the operator type the name of the cluster; raises `UsageError` if that is not done."""
     cluster = standing.membership.cluster
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to confirm at: add --yes")

@@ -38,6 +38,7 @@ class VoterRow(msgspec.Struct, frozen=True):
     number: int | None  # of the configuration that it goes by; None: it is not known
     lagging: int  # programs that count by an earlier one
     protocol: int
+    found: str = ""  # where its disk answers, if not at its address
 
 
 class Settlement(msgspec.Struct, frozen=True):
@@ -80,7 +81,7 @@ def show_state(url: str | None, output: str) -> int:
             row.name,
             row.address,
             row.votes,
-            row.state,
+            f"{row.state}, at {row.found}" if row.found else row.state,
             row.number if row.number is not None else "",
             row.lagging,
         ]
@@ -110,7 +111,9 @@ async def _settlement(url: str | None) -> Settlement:
     harmful = [spare.name for spare in spares if not spare.is_harmless]
     if harmful and not advice:
         advice = f"stop {', '.join(harmful)}: programs that go by it may hold the same locks"
-    health = SETTLED if state == "settled" and not silent and not harmful else UNSETTLED
+    moved = any(voter.found for voter in standing.voters)
+    is_well = state == "settled" and not silent and not harmful and not moved
+    health = SETTLED if is_well else UNSETTLED
     return Settlement(
         standing.membership.cluster,
         present.number,
@@ -152,6 +155,7 @@ def _row(voter: VoterState, standing: KnownConfiguration) -> VoterRow:
         theirs.number if theirs is not None else None,
         condition.lagging,
         condition.protocol,
+        voter.found,
     )
 
 
@@ -187,8 +191,14 @@ def _advice(standing: KnownConfiguration) -> str:
         )
     others = [voter.name for voter in standing.voters if voter.condition and not voter.is_meant]
     if standing.is_lost:
-        return f"a quorum of the disks is lost; if that is for good: {standing.force}"
-    return f"after the loss of a disk: coterie cluster replace {others[0]}" if others else ""
+        for_good = f"if they are lost for good: {standing.force}"
+        return f"a quorum of the disks is lost; {standing.earlier}; {for_good}"
+    if others:
+        return f"after the loss of a disk: coterie cluster replace {others[0]}"
+    moved = [f"address.{voter.name}={voter.found}" for voter in standing.voters if voter.found]
+    return (
+        f"if they were renumbered for good: coterie cluster set {' '.join(moved)}" if moved else ""
+    )
 
 
 async def _why_unformed(standing: KnownConfiguration) -> str:

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from coterie.errors import UsageError
+from coterie.locks.legible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -79,7 +80,7 @@ def _cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return number(value)
-    return str(value)
+    return one_line(str(value))  # it may come from another user, or another program
 
 
 def sentence(text: str) -> str:

@@ -43,13 +43,23 @@ def look_at_service(url: str) -> Iterator[Diagnosis]:
         advice = "end it with coterie cluster finish, or take it back with coterie cluster abort"
         yield Diagnosis(name, "look", "a change of its voters is under way", advice)
     if status.kind == "lock directory":
-        yield Diagnosis(name, "good", "the lock directory can be read")
+        yield from _look_at_directory(name, url)
     for node in status.nodes:
         what = f"{'server' if status.kind == 'server' else node.name} at {node.address}"
         if node.trouble:
             yield Diagnosis(what, "bad", node.trouble, "start it, or look at its log")
         else:
             yield Diagnosis(what, "good", "answers")
+
+
+def _look_at_directory(name: str, url: str) -> Iterator[Diagnosis]:
+    from coterie.engines.file.status import doubts  # noqa: PLC0415 - not on Windows
+
+    found = doubts(url)
+    for doubt, advice in found:
+        yield Diagnosis(name, "look", doubt, advice)
+    if not found:
+        yield Diagnosis(name, "good", "the lock directory can be read")
 
 
 async def _status(url: str) -> Status:

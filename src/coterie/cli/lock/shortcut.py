@@ -187,6 +187,8 @@ def _hold(directory: LockDirectory, request: Request) -> int | None:
         handles = _acquire(directory, request)
         if handles is None:
             return None
+        for remark in directory.remarks:
+            _complain(remark)
         status = _run(directory, handles, request.job, time.monotonic() - began, numbers, mask)
         while _next_signal(numbers, 0.0) is not None:
             pass  # there is no program any more that it could be for

@@ -17,7 +17,7 @@ from coterie.locks.engine import LockState
 
 if TYPE_CHECKING:
     from coterie.cluster.client.access import Visit
-    from coterie.cluster.membership.membership import Member
+    from coterie.process import ProcessId
 
 TOKEN_MAX = 2**63 - 1
 
@@ -72,20 +72,19 @@ async def break_hold(visit: Visit, holding: Holding) -> list[NodeAnswer]:
     order = BreakHold(holding.state.name, holding.participants, holding.token)
     refusals: list[OtherSecretError] = []
 
-    async def ask(member: Member) -> NodeAnswer:
-        tls = visit.security.client_context()
+    async def ask(voter: ProcessId) -> NodeAnswer:
+        tls, member = visit.security.client_context(), membership.at(voter)
+        address = visit.ways(membership, voter)[0]  # it was asked who holds the lock just now
         try:
-            async with consult(
-                member.address, credentials, tls, member.name, role="operator"
-            ) as consultation:
-                answer = await consultation.ask(order, HoldBroken)
+            async with consult(address, credentials, tls, member.name, role="operator") as talk:
+                answer = await talk.ask(order, HoldBroken)
         except (OSError, CoterieError, msgspec.MsgspecError) as error:
             if isinstance(error, OtherSecretError):
                 refusals.append(error)
             return NodeAnswer(member.name, trouble=explain(error))
         return NodeAnswer(member.name, answer.labels, answer.too_old)
 
-    answers = list(await asyncio.gather(*map(ask, membership.members)))
+    answers = list(await asyncio.gather(*map(ask, membership.seats)))
     if refusals and all(answer.trouble for answer in answers):
         raise ConfigError(
             f"no node takes orders from here: {refusals[0]}, or operator-secret-file in coterie.toml"

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from coterie.cluster.membership.abstention import SPARE, no_votes
+from coterie.cluster.membership.discovery import VOTERS_SECONDS_MAX, newest, rivals
 from coterie.cluster.voter.report import LOCKS_MAX
 from coterie.cluster.wire.query import Consultation, consult
 from coterie.cluster.wire.trouble import explain
@@ -26,11 +27,12 @@ from coterie.locks.status import NodeView, ProgramView, Status, down
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from coterie.algorithms.deadlock.wait_for import Graph
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership.membership import Member, Membership
+    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.handshake import Credentials
 
 OPEN_SECONDS_MIN = 3.0  # to wait for a node: a call, a handshake and an answer
@@ -68,34 +70,42 @@ class ClusterState(msgspec.Struct, frozen=True):
 
 async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
     """Ask every node, and with `locks` every program that has a lock or waits for one."""
-    async with _asking(visit, locks=locks) as (membership, states, consultations):
-        names = _names(states) if locks else []
+    async with _asking(visit, locks=locks) as (asked, consultations):
+        names = _names(asked.states) if locks else []
         surveyed = await _survey(consultations, names, itertools.count())
-    return _cluster_state(membership, states, surveyed)
+    return _cluster_state(asked, surveyed)
 
 
 async def inspect_lock(visit: Visit, lock: str) -> tuple[ClusterState, OwnerQuery]:
     """Ask about one lock alone, also if nodes know too many to list it."""
-    async with _asking(visit, locks=False) as (membership, states, consultations):
+    async with _asking(visit, locks=False) as (asked, consultations):
         surveyed = await _survey(consultations, [Wanted(lock)], itertools.count())
-    return _cluster_state(membership, states, surveyed), surveyed[0][0]
+    return _cluster_state(asked, surveyed), surveyed[0][0]
 
 
 async def inspect_all(visit: Visit) -> tuple[ClusterState, Graph[str]]:
     """Ask once for everything: the nodes, the locks, and which waits last."""
-    async with _asking(visit, locks=True) as (membership, states, consultations):
-        locks, questions = _names(states), itertools.count()
+    async with _asking(visit, locks=True) as (asked, consultations):
+        locks, questions = _names(asked.states), itertools.count()
         first = await _collect(consultations, locks, questions)
         surveyed = await _survey(consultations, locks, questions)
         second = await _collect_further(consultations, surveyed, questions)
-    return _cluster_state(membership, states, surveyed), lasting_graph(first, second)
+    return _cluster_state(asked, surveyed), lasting_graph(first, second)
+
+
+class Asked(NamedTuple):
+    """The nodes that were asked, and what they have answered."""
+
+    membership: Membership
+    states: list[NodeState]
+    rivals: list[str]  # nodes that go by what contradicts it, in words
 
 
 def _cluster_state(
-    membership: Membership,
-    states: list[NodeState],
+    asked: Asked,
     surveyed: list[tuple[OwnerQuery, list[Wanted]]],
 ) -> ClusterState:
+    membership, states, contradicting = asked
     settings = membership.settings
     known = [
         LockState(lock, survey.holders(lock), survey.silent(lock), survey.waiters(lock))
@@ -103,14 +113,16 @@ def _cluster_state(
         for lock in (wanted.lock for wanted in part)
     ]
     left_out = _left_out(states)
+    no_quorum, degraded = _why_no_quorum(membership, states), _why_degraded(membership, states)
+    reasons = [*filter(None, [no_quorum or degraded]), *contradicting]
     return ClusterState(
         membership.cluster,
         settings.coterie,
         settings.lease,
         states,
         known,
-        _health(membership, states),
-        _why_no_quorum(membership, states) or _why_degraded(membership, states),
+        NO_QUORUM if no_quorum else DEGRADED if reasons else HEALTHY,
+        "; ".join(reasons),
         left_out > 0,
         left_out,
         membership.configuration.number,
@@ -120,11 +132,11 @@ def _cluster_state(
 
 async def inspect_waits(visit: Visit) -> tuple[ClusterState, Graph[str]]:
     """Ask twice which tasks wait for which; return the nodes, and the waits that lasted."""
-    async with _asking(visit, locks=True) as (membership, states, consultations):
-        locks, questions = _names(states), itertools.count()
+    async with _asking(visit, locks=True) as (asked, consultations):
+        locks, questions = _names(asked.states), itertools.count()
         first = await _collect(consultations, locks, questions)
         second = await _collect(consultations, locks, questions)
-    return _cluster_state(membership, states, []), lasting_graph(first, second)
+    return _cluster_state(asked, []), lasting_graph(first, second)
 
 
 async def _collect(
@@ -155,51 +167,67 @@ async def _collect_further(
 @contextlib.asynccontextmanager
 async def _asking(
     visit: Visit, *, locks: bool
-) -> AsyncIterator[tuple[Membership, list[NodeState], dict[int, Consultation]]]:
+) -> AsyncIterator[tuple[Asked, dict[int, Consultation]]]:
     """Open a connection to every node that answers, within some times what the first one took."""
     loop, security = asyncio.get_running_loop(), visit.security
     began = loop.time()
-    membership = await visit.learn()
+    answers = await visit.ask_around(VOTERS_SECONDS_MAX)
+    membership = newest(answers)
     limit = max(OPEN_SECONDS_MIN, ROUND_TRIPS * (loop.time() - began))
     credentials = membership.credentials(security.secret_bytes())
     tls = security.client_context()
     async with contextlib.AsyncExitStack() as stack:
         opened = [
-            _open(stack, member, credentials, tls, limit, locks=locks)
-            for member in membership.members
+            _open(
+                stack,
+                visit.ways(membership, voter),
+                member,
+                credentials,
+                tls,
+                limit=limit,
+                locks=locks,
+            )
+            for voter, member in zip(membership.seats, membership.members, strict=True)
         ]
         asked = await asyncio.gather(*opened)
-        yield (
-            membership,
-            [state for state, _ in asked],
-            {
-                voter: consultation
-                for voter, (_, consultation) in zip(membership.seats, asked, strict=True)
-                if consultation is not None
-            },
-        )
+        states = [state for state, _ in asked]
+        consultations = {
+            voter: consultation
+            for voter, (_, consultation) in zip(membership.seats, asked, strict=True)
+            if consultation is not None
+        }
+        found = rivals(answers, membership.configuration)
+        yield Asked(membership, states, found), consultations
 
 
 async def _open(
     stack: contextlib.AsyncExitStack,
+    ways: Sequence[Address],
     member: Member,
     credentials: Credentials,
     tls: ssl.SSLContext | None,
-    limit: float,
     *,
+    limit: float,
     locks: bool,
 ) -> tuple[NodeState, Consultation | None]:
+    """Ask a node, at the first of these addresses where it answers."""
+    trouble = "no answer"
     try:
         async with asyncio.timeout(limit):
-            consultation = await stack.enter_async_context(
-                consult(member.address, credentials, tls)
-            )
-            answer = await consultation.ask(GetStatus(locks), NodeStatus)
+            for address in ways:
+                try:
+                    consultation = await stack.enter_async_context(
+                        consult(address, credentials, tls, member.name)
+                    )
+                    answer = await consultation.ask(GetStatus(locks), NodeStatus)
+                except (OSError, ProtocolError, msgspec.MsgspecError) as error:
+                    if address == member.address or trouble == "no answer":
+                        trouble = explain(error)
+                else:
+                    return NodeState(member.name, str(address), "", answer.figures), consultation
     except TimeoutError:
-        return NodeState(member.name, str(member.address), "no answer", None), None
-    except (OSError, ProtocolError, msgspec.MsgspecError) as error:
-        return NodeState(member.name, str(member.address), explain(error), None), None
-    return NodeState(member.name, str(member.address), "", answer.figures), consultation
+        pass
+    return NodeState(member.name, str(member.address), trouble, None), None
 
 
 def _names(states: list[NodeState]) -> list[Wanted]:
@@ -210,13 +238,6 @@ def _names(states: list[NodeState]) -> list[Wanted]:
 def _left_out(states: list[NodeState]) -> int:
     """Count the locks that are not listed; those that nodes leave out may be the same ones."""
     return max((state.report.locks_left_out for state in states if state.report), default=0)
-
-
-def _health(membership: Membership, states: list[NodeState]) -> int:
-    """Judge; until all programs are back at a node, the next one should not be restarted."""
-    if _why_no_quorum(membership, states):
-        return NO_QUORUM
-    return DEGRADED if _why_degraded(membership, states) else HEALTHY
 
 
 def _why_no_quorum(membership: Membership, states: list[NodeState]) -> str:
@@ -239,7 +260,10 @@ def _why_no_quorum(membership: Membership, states: list[NodeState]) -> str:
 
 
 def _why_degraded(membership: Membership, states: list[NodeState]) -> str:
-    """Say what is not as it should be; empty if all nodes vote and all programs are there."""
+    """Say what is not as it should be; empty if all nodes vote and all programs are there.
+
+    Until all programs are back at a node, the next one should not be restarted.
+    """
     reasons = []
     if membership.configuration.is_joint:
         reasons.append(

@@ -23,6 +23,8 @@ from coterie.cluster.wire.trouble import explain
 from coterie.errors import ChangeConflict, ConfigError, CoterieError, NotFormed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from coterie.algorithms.mutex.quorum.leased.frames import Condition
     from coterie.cluster.membership.config import Config
     from coterie.cluster.membership.membership import Membership
@@ -37,7 +39,7 @@ logger = logging.getLogger("coterie.cluster")
 
 async def form(config: Config, voting: VoterHost) -> None:
     """Try until the configuration has a number."""
-    pause = FIRST_PAUSE_SECONDS
+    pause, said = FIRST_PAUSE_SECONDS, ""
     while voting.voter.number == 0:
         await asyncio.sleep(pause)
         pause = min(2 * pause, PAUSE_SECONDS_MAX)
@@ -46,6 +48,14 @@ async def form(config: Config, voting: VoterHost) -> None:
             await Change(config.membership, config.security, goal).run()
         except ChangeConflict:
             return
+        except ConfigError as error:
+            if str(error) != said:
+                said = str(error)
+                logger.warning(
+                    "the cluster cannot be formed: %(reason)s",
+                    {"reason": error},
+                    extra={"event": "cluster-cannot-form"},
+                )
         except CoterieError as error:
             logger.debug(
                 "the cluster is not formed yet: %(reason)s",
@@ -65,6 +75,7 @@ async def forming_goal(
     """
     credentials, tls = membership.credentials(security.secret_bytes()), security.client_context()
     members: list[Member] = []
+    conditions: list[Condition] = []
     for seat, member in enumerate(membership.members, 1):
         try:
             condition = await ask_condition(member.name, member.address, credentials, tls)
@@ -86,8 +97,31 @@ async def forming_goal(
                 f" {member.name!r} with an empty directory"
             )
         members.append(Member(seat, member.name, condition.identity, str(member.address)))
+        conditions.append(condition)
+    _refuse_earlier(members, conditions)
     part = membership.configuration.rule.parts[0]
     return Goal(0, part, tuple(members), PROTOCOL)
+
+
+def _refuse_earlier(members: Sequence[Member], conditions: Sequence[Condition]) -> None:
+    """Raise `ConfigError` if a node goes by a configuration that knows nothing of the disks of others.
+
+    These may have lost theirs, so they may not form another cluster; or its own disk was forgotten when
+    the cluster was set up again. Nothing but the operator can tell.
+    """
+    for member, condition in zip(members, conditions, strict=True):
+        configuration = condition.configuration
+        if configuration is None or configuration.number == 0:
+            continue
+        known = {each.identity for each in configuration.members}
+        strangers = [each.name for each in members if each.identity not in known]
+        if strangers:
+            raise ConfigError(
+                f"node {member.name!r} goes by configuration {configuration.number}, to which the data"
+                f" directories of {', '.join(strangers)} do not belong: if this cluster is new,"
+                f" {member.name} has one of an earlier installation: stop all nodes, move that directory"
+                " away, and start them; if not, start the others with their own directories"
+            )
 
 
 def explain_protocol(node: str, condition: Condition, wanted: int) -> str:

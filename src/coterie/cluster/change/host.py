@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from coterie import system
 from coterie.algorithms.mutex.quorum.leased.changer import (
@@ -29,6 +29,7 @@ from coterie.cluster.runtime.host import Host
 from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.link import Link
+from coterie.cluster.wire.places import Places
 from coterie.cluster.wire.voter_frames import decode_from_voter
 from coterie.errors import ChangeConflict, ProtocolError
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
     from coterie.cluster.membership.membership import Membership
+    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.security import Security
     from coterie.cluster.wire.voter_frames import FromVoter
     from coterie.process import Event, Outbox, ProcessId
@@ -89,6 +91,17 @@ def _listed(missing: dict[str, str]) -> str:
     return ", ".join(f"{name} ({why})" if why else name for name, why in missing.items())
 
 
+class Occupant(NamedTuple):
+    """The node that has a seat."""
+
+    name: str
+    disk: str  # its identity; empty: any may be meant
+
+    def is_other(self, node: Occupant) -> bool:
+        """Return whether another node has got the seat."""
+        return self.name != node.name or bool(self.disk and node.disk and self.disk != node.disk)
+
+
 class HostedChanger:
     """The changer as its host drives it: an error in a step ends the change.
 
@@ -109,6 +122,10 @@ class HostedChanger:
     def receive(self, voter: ProcessId, answer: Tell, out: Outbox[Frame]) -> None:
         """Handle the answer of a voter."""
         self._guard(self._changer.receive, voter, answer, out)
+
+    def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
+        """Ask a voter that can be reached now."""
+        self._guard(self._changer.connected, voter, out)
 
     def ring(self, timer: str, out: Outbox[Frame]) -> None:
         """Ask again."""
@@ -135,8 +152,12 @@ class Change:
         security: Security,
         goal: Goal,
         stepped: Callable[[Configuration], None] = lambda _: None,
+        places: Places | None = None,
     ) -> None:
-        """Prepare; `stepped` hears of each configuration that is decided on the way."""
+        """Prepare; `stepped` hears of each configuration that is decided on the way.
+
+        `places` says where nodes were met that are not where they are on record.
+        """
         name = f"{system.host_name()}:{system.pid()}/{system.secret(8).hex()}"
         self.changer = Changer(name, membership.configuration, goal)
         self._membership = membership
@@ -144,12 +165,14 @@ class Change:
         operator = security.operator_bytes()
         self._credentials = membership.stranger(operator=operator)
         self._stepped = stepped
+        self._places = Places() if places is None else places
         self._identity = new_identity(name)
         self._links: dict[ProcessId, Link] = {}
-        self._places: dict[ProcessId, tuple[str, str]] = {}  # the names and addresses they lead to
+        self._occupants: dict[ProcessId, Occupant] = {}  # that they lead to
         self._left: list[Link] = []  # to nodes that other changes have put others in the place of
         self._outcome: asyncio.Future[Configuration] | None = None
-        self._host = Host(HostedChanger(self.changer, self._fail), self._send, self._hear)
+        self._hosted = HostedChanger(self.changer, self._fail)
+        self._host = Host(self._hosted, self._send, self._hear)
 
     async def run(self) -> Configuration:
         """Bring the change to its end; raises `ChangeConflict` if another one came first."""
@@ -167,7 +190,7 @@ class Change:
         """Return the voters that have not adopted the newest configuration, and why if it is known."""
         names, concerned = self._names(), self._newest().all_seats()
         return {
-            names[seat][0]: "" if link is None else link.trouble
+            names[seat]: "" if link is None else link.trouble
             for seat in self.changer.missing(system.now())
             if seat in names and seat in concerned
             for link in [self._links.get(seat)]
@@ -180,7 +203,7 @@ class Change:
         if deciders.contains_quorum(up):
             return {}
         return {
-            names[seat][0]: self._links[seat].trouble
+            names[seat]: self._links[seat].trouble
             for seat in deciders.members
             if seat in self._links and seat not in up
         }
@@ -218,20 +241,44 @@ class Change:
         """Return the names of the voters that have said that they go by another configuration."""
         names, number = self._names(), self._newest().number
         return [
-            names[heard.voter][0]
+            names[heard.voter]
             for heard in self.changer.heard
             for theirs in [heard.condition.configuration]
             if heard.voter in names and (theirs is None or theirs.number != number)
         ]
 
-    def _names(self) -> dict[ProcessId, tuple[str, str]]:
-        """Return the name and the address of every voter that the changer may talk to."""
+    def _names(self) -> dict[ProcessId, str]:
+        """Return the name of every voter that the changer may talk to."""
+        return {seat: occupant.name for seat, occupant in self._known().items()}
+
+    def _known(self) -> dict[ProcessId, Occupant]:
+        """Return every voter that the changer may talk to.
+
+        While a cluster is formed, identities are what is to be decided, and all nodes have to agree.
+        """
         membership = self._membership
         known = {
-            seat: (member.name, str(member.address))
+            seat: Occupant(member.name, membership.disk(seat))
             for seat, member in zip(membership.seats, membership.members, strict=True)
         }
-        return known | {member.seat: (member.name, member.address) for member in self._members()}
+        is_formed = self._newest().number > 0
+        return known | {
+            member.seat: Occupant(member.name, member.identity if is_formed else "")
+            for member in self._members()
+        }
+
+    def _ways(self, seat: ProcessId) -> list[Address]:
+        """List where to call a voter: a change may be about its address, and its record out of date."""
+        occupant, membership = self._known()[seat], self._membership
+        recorded = [
+            parse_address(member.address)
+            for member in reversed(self._members())
+            if member.seat == seat
+        ]
+        if seat in membership.seats:
+            recorded.append(membership.at(seat).address)
+        taken = [parse_address(m.address) for m in self._members() if m.seat != seat]
+        return self._places.ways(occupant.name, occupant.disk, recorded, taken)
 
     def _members(self) -> tuple[Member, ...]:
         return (*self.changer.goal.members, *self._newest().members)
@@ -243,23 +290,21 @@ class Change:
         """Call the voters that are not called yet, and none that has lost its disk.
 
         Such a one has forgotten what it has promised, and could help to decide a second successor.
-        While a cluster is formed, identities are what is to be decided, and all nodes have to agree.
         """
-        names = self._names()
-        is_formed = self._newest().number > 0
-        disks = {member.seat: member.identity for member in self._members() if is_formed}
+        known = self._known()
         for seat in self.changer.seats():
-            if seat not in names:
+            if seat not in known:
                 continue
-            if self._places.get(seat, names[seat]) != names[seat]:
+            occupant = known[seat]
+            if self._occupants.get(seat, occupant).is_other(occupant):
                 self._leave(seat)
             link = self._links.get(seat)
             is_new = link is None
             if link is None:
-                link = self._links[seat] = self._link(seat, *names[seat])
-                self._places[seat] = names[seat]
-            if seat in disks:
-                link.insist_on(disks[seat])
+                link = self._links[seat] = self._link(seat, occupant.name)
+            self._occupants[seat] = occupant
+            if occupant.disk:
+                link.insist_on(occupant.disk)
             if is_new:
                 link.start()
 
@@ -270,16 +315,17 @@ class Change:
         link.give_up()
         self._left.append(link)
 
-    def _link(self, seat: ProcessId, name: str, address: str) -> Link:
+    def _link(self, seat: ProcessId, name: str) -> Link:
         return Link(
             name,
-            [parse_address(address)],
+            partial(self._ways, seat),
             partial(self._caller, name),
             self._security.client_context(),
             lambda: self._newest().settings.lease,
             decode=decode_from_voter,
             receive=partial(self._receive, seat),
-            connected=lambda _: None,
+            connected=lambda _: self._host.step(self._hosted.connected, seat),
+            met=self._places.note,
         )
 
     def _caller(self, node: str, disk: str) -> Caller:

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
+from coterie.cluster.change.plan import Newcomer, member_named
 from coterie.cluster.change.survey import FAULTS
 from coterie.cluster.wire.address import parse_address
-from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import Reach, Reached
 from coterie.errors import ConfigError, Unavailable
+from coterie.locks.legible import legible
 from coterie.locks.names import check_plain_name
 
 if TYPE_CHECKING:
-    from coterie.cluster.change.plan import Newcomer
     from coterie.cluster.change.survey import KnownConfiguration, VoterState
 
 
@@ -51,6 +51,30 @@ async def identify(newcomer: Newcomer, standing: KnownConfiguration) -> Newcomer
     _check(newcomer, condition, standing)
     await _check_from_voters(newcomer, condition.identity, standing)
     return msgspec.structs.replace(newcomer, identity=condition.identity)
+
+
+async def check_moved(name: str, address: str, standing: KnownConfiguration) -> None:
+    """Raise an error unless a voter answers at another address than is on record, with its disk.
+
+    An address of another node would do no harm to locks, as that is refused as a voter; but the voter
+    would not be found any more by programs that have no other way to it.
+    """
+    member = member_named(standing.configuration, name)
+    credentials = standing.membership.credentials(standing.security.secret_bytes())
+    tls = standing.security.client_context()
+    try:
+        condition = await ask_condition(name, parse_address(address), credentials, tls)
+    except FAULTS as error:
+        raise Unavailable(
+            f"{name} does not answer at {address}: {explain(error)}; start it there first, with its"
+            " data directory"
+        ) from None
+    if condition.identity != member.identity:
+        raise ConfigError(
+            f"the node {name} at {address} has another data directory than the voter {name}: start it"
+            f" with that one; if that is lost, coterie cluster replace {name} {name}={address}"
+        )
+    await _check_from_voters(Newcomer(name, address), member.identity, standing)
 
 
 async def _takes_questions(newcomer: Newcomer, standing: KnownConfiguration) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cluster.change import plan
-from coterie.cluster.change.newcomer import identify
+from coterie.cluster.change.newcomer import check_moved, identify
 from coterie.cluster.change.plan import ChangePlan, Newcomer, make_plan
 from coterie.cluster.change.survey import check_protocol
 from coterie.errors import NoQuorum
@@ -41,9 +41,14 @@ async def goal_to_replace(standing: KnownConfiguration, name: str, newcomer: New
     return plan.replace(standing.configuration, name, await identify(newcomer, standing))
 
 
-def goal_to_set(standing: KnownConfiguration, values: Mapping[str, str]) -> Goal:
-    """Return the goal with other settings, if all that is connected understands them."""
+async def goal_to_set(standing: KnownConfiguration, values: Mapping[str, str]) -> Goal:
+    """Return the goal with other settings, if all that is connected understands them.
+
+    A voter that gets another address has to answer there already, with its disk, and to all voters.
+    """
     wanted = plan.change_settings(standing.configuration, values)
+    for name, address in plan.addresses_in(values).items():
+        await check_moved(name, address, standing)
     if wanted.protocol != standing.configuration.protocol:
         check_protocol(standing, wanted.protocol)
     return wanted
@@ -73,7 +78,8 @@ def check_quorum(standing: KnownConfiguration, intended: ChangePlan | None = Non
     if standing.is_lost:
         raise NoQuorum(
             f"a quorum of the disks of cluster {standing.membership.cluster!r} is lost:"
-            f" {standing.missing}; if that is for good, go on with {standing.force}"
+            f" {standing.missing}; {standing.earlier}; if they are lost for good, go on with"
+            f" {standing.force}"
         )
     ends_another = intended and (intended.goal.part is None or intended.goal.takes_back)
     if intended and intended.steps and ends_another:

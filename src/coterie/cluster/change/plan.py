@@ -20,6 +20,7 @@ from coterie.algorithms.mutex.quorum.leased.configuration import (
 from coterie.algorithms.mutex.quorum.leased.settings import Policy, Settings
 from coterie.cluster.membership.config import ASK_ALL_VOTERS_MAX
 from coterie.cluster.membership.membership import check_times
+from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.frames import OLDEST_PROTOCOL
 from coterie.coteries import parse_coterie
 from coterie.coteries.votes import Votes
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 MAJORITY = "majority"
 WEIGHTED = "weighted:"
 TIMES = ("lease", "rate-error", "margin", "heartbeat", "hedge", "lock-delay")
-KEYS = (*TIMES, "coterie", "policy", "votes.NAME", "protocol")
+KEYS = (*TIMES, "coterie", "policy", "votes.NAME", "address.NAME", "protocol")
+ADDRESS = "address"
 FORCED_BY = "coterie cluster force"
 
 
@@ -112,12 +114,14 @@ def replace(present: Configuration, name: str, newcomer: Newcomer) -> Goal:
 
 
 def change_settings(present: Configuration, values: Mapping[str, str]) -> Goal:
-    """Return the goal with other times, votes, coterie or protocol; what was derived follows."""
+    """Return the goal with other times, votes, coterie, addresses or protocol; what was derived follows."""
     part = _settled(present)
     if "protocol" in values:
         return _with_protocol(present, part, values)
     chosen = {key: text for key, text in values.items() if key not in ("coterie", "policy")}
     given = {key: _number(key, chosen.pop(key)) for key in TIMES if key in chosen}
+    members = _moved(present, addresses_in(values))
+    chosen = {key: text for key, text in chosen.items() if not key.startswith(f"{ADDRESS}.")}
     votes = _votes(part)
     for key, text in chosen.items():
         prefix, _, name = key.partition(".")
@@ -135,7 +139,37 @@ def change_settings(present: Configuration, values: Mapping[str, str]) -> Goal:
         coterie = _written(votes.values())
     settings = _timed(msgspec.structs.replace(part.settings, coterie=coterie), given)
     settings = _sized(settings, part.settings, values.get("policy"))
-    return Goal(present.number, Part(part.seats, settings), present.members, present.protocol)
+    return Goal(present.number, Part(part.seats, settings), members, present.protocol)
+
+
+def addresses_in(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the new addresses among settings, by the names of the voters."""
+    keys = {key: key.partition(".") for key in values}
+    return {
+        name: str(parse_address(values[key]))
+        for key, (prefix, _, name) in keys.items()
+        if prefix == ADDRESS
+    }
+
+
+def _moved(present: Configuration, addresses: Mapping[str, str]) -> tuple[Member, ...]:
+    """Return the voters with their disks, some of them at other addresses.
+
+    Which voters there are stays the same, so their quorums do, and no rule of the protocol looks at an
+    address: the step is decided like a change of times.
+    """
+    for name in addresses:
+        member_named(present, name)
+    members = tuple(
+        msgspec.structs.replace(each, address=addresses.get(each.name, each.address))
+        for each in present.members
+    )
+    owners: dict[str, str] = {}
+    for each in members:
+        other = owners.setdefault(each.address, each.name)
+        if other != each.name:
+            raise UsageError(f"{each.address} would be the address of {other} and of {each.name}")
+    return members
 
 
 def finish(present: Configuration) -> Goal:
@@ -416,6 +450,12 @@ def _differences(present: Configuration, goal: Goal) -> str:
         f"{name.replace('_', '-')} {getattr(old, name)} -> {getattr(new, name)}"
         for name in old.__struct_fields__
         if name not in ("voters", "unwind") and getattr(old, name) != getattr(new, name)
+    ]
+    old_addresses = {member.seat: member.address for member in present.members}
+    changed += [
+        f"address of {member.name} {old_addresses[member.seat]} -> {member.address}"
+        for member in goal.members
+        if old_addresses.get(member.seat, member.address) != member.address
     ]
     if goal.protocol != present.protocol:
         changed.append(f"protocol {protocol_of(present)} -> {goal.protocol}")

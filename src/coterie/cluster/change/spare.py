@@ -57,7 +57,7 @@ async def spare_config(place: Location, visit: Visit) -> Config:
     finally:
         storage.close()
     options = NodeOptions(place.listen, place.metrics, place.data)
-    return Config(membership, visit.security, {name: options})
+    return Config(membership, visit.security, {name: options}, contacts=tuple(visit.addresses))
 
 
 async def _membership(place: Location, visit: Visit, storage: Storage) -> Membership:

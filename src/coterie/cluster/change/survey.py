@@ -22,6 +22,7 @@ from coterie.cluster.wire.handshake import (
     OtherNodeError,
     OtherSecretError,
 )
+from coterie.cluster.wire.places import Places
 from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.trouble import explain
@@ -52,6 +53,12 @@ class VoterState(msgspec.Struct, frozen=True):
     is_foreign: bool = False  # it belongs to another installation
     other: Condition | None = None  # of a node with another name that answers at the address
     is_barred: bool = False  # a node answers that has another secret or certificate than we have
+    found: str = ""  # where its disk answers, if not at its address
+
+    @property
+    def place(self) -> str:
+        """Where it is called."""
+        return self.found or self.address
 
 
 class KnownConfiguration(msgspec.Struct, frozen=True):
@@ -60,6 +67,7 @@ class KnownConfiguration(msgspec.Struct, frozen=True):
     membership: Membership
     security: Security
     voters: list[VoterState]
+    places: Places = msgspec.field(default_factory=Places)  # where nodes have answered
 
     @property
     def configuration(self) -> Configuration:
@@ -108,6 +116,17 @@ class KnownConfiguration(msgspec.Struct, frozen=True):
         return f"coterie cluster force --keep {left or 'NAME,...'}"
 
     @property
+    def earlier(self) -> str:
+        """What it may be if a quorum of the disks is missing, and none was lost."""
+        left = (
+            ", ".join(voter.name for voter in self.voters if voter.seat in self.up) or "those left"
+        )
+        return (
+            f"if the cluster was just set up again, the data directories of {left} are of an earlier"
+            " installation: stop all nodes, move these away, and start them"
+        )
+
+    @property
     def misplaced(self) -> list[str]:
         """The names of voters at whose addresses others answer, or nodes with the disks of others.
 
@@ -129,14 +148,14 @@ class KnownConfiguration(msgspec.Struct, frozen=True):
         """Open a connection to a voter for questions."""
         credentials = self.membership.credentials(self.security.secret_bytes())
         tls = self.security.client_context()
-        return consult(parse_address(voter.address), credentials, tls, voter.name)
+        return consult(parse_address(voter.place), credentials, tls, voter.name)
 
     def command(self, voter: VoterState) -> AbstractAsyncContextManager[Consultation]:
         """Open a connection to a voter for orders, which it takes from operators alone."""
         operator = self.security.operator_bytes()
         credentials = self.membership.stranger(operator=operator)
         tls = self.security.client_context()
-        address = parse_address(voter.address)
+        address = parse_address(voter.place)
         return consult(address, credentials, tls, voter.name, role="operator")
 
 
@@ -155,7 +174,7 @@ async def look(visit: Visit, patience: float | None = None) -> KnownConfiguratio
         )
     membership = await _newest_at(visit, membership, patience)
     while True:
-        voters = await _ask_all(membership, visit.security, patience)
+        voters = await _ask_all(membership, visit, patience)
         newer = membership
         for voter in voters:
             theirs = voter.condition.configuration if voter.condition else None
@@ -165,7 +184,7 @@ async def look(visit: Visit, patience: float | None = None) -> KnownConfiguratio
                 check_decided(theirs)
                 newer = membership.after(_noted(theirs, newer.configuration))
         if newer.configuration.number == membership.configuration.number:
-            return KnownConfiguration(newer, visit.security, voters)
+            return KnownConfiguration(newer, visit.security, voters, visit.places)
         membership = newer
 
 
@@ -176,6 +195,9 @@ async def _newest_at(visit: Visit, known: Membership, patience: float | None) ->
     """
     asking = (_ask_newest(place, known, visit.security, patience) for place in visit.addresses)
     answers = list(filter(None, await asyncio.gather(*asking)))
+    for answer in answers:
+        if answer.address is not None:
+            visit.places.note(answer.address, answer.node, answer.disk)
     return newest([*answers, KnownMembership("", "", known)])
 
 
@@ -188,7 +210,7 @@ async def _ask_newest(
             asyncio.timeout(patience),
             consult(address, credentials, security.client_context()) as talk,
         ):
-            return KnownMembership(talk.node, talk.disk, await ask_membership(talk))
+            return KnownMembership(talk.node, talk.disk, await ask_membership(talk), address)
     except FAULTS:
         return None
 
@@ -199,38 +221,37 @@ def _noted(theirs: Configuration, known: Configuration) -> Configuration:
 
 
 async def _ask_all(
-    membership: Membership, security: Security, patience: float | None
+    membership: Membership, visit: Visit, patience: float | None
 ) -> list[VoterState]:
-    credentials = membership.credentials(security.secret_bytes())
-    tls = security.client_context()
-    decided = membership.decided
-    identities = [member.identity for member in decided.members] if decided else []
-    asked = zip(membership.seats, membership.members, strict=True)
-    return await asyncio.gather(
-        *(
-            _ask(
-                seat,
-                member,
-                identities[place] if identities else "",
-                credentials,
-                tls,
-                patience=patience,
-            )
-            for place, (seat, member) in enumerate(asked)
-        )
-    )
+    credentials = membership.credentials(visit.security.secret_bytes())
+    tls = visit.security.client_context()
+
+    async def find(seat: int, member: Member) -> VoterState:
+        """Ask a voter where it is on record, and where its disk has answered otherwise."""
+        disk = membership.disk(seat)
+        elsewhere = [each for each in visit.places.met(member.name, disk) if each != member.address]
+        asked = [
+            _ask(seat, member, disk, address, credentials, tls=tls, patience=patience)
+            for address in (member.address, *elsewhere)
+        ]
+        states = await asyncio.gather(*asked)
+        return next((state for state in states if state.condition and state.is_meant), states[0])
+
+    seated = zip(membership.seats, membership.members, strict=True)
+    return await asyncio.gather(*(find(seat, member) for seat, member in seated))
 
 
 async def _ask(
     seat: int,
     member: Member,
     identity: str,
+    address: Address,
     credentials: Credentials,
-    tls: ssl.SSLContext | None,
     *,
+    tls: ssl.SSLContext | None,
     patience: float | None,
 ) -> VoterState:
-    name, address = member.name, member.address
+    name, recorded = member.name, str(member.address)
     try:
         async with asyncio.timeout(patience):
             condition = await ask_condition(name, address, credentials, tls)
@@ -245,7 +266,7 @@ async def _ask(
         return VoterState(
             seat,
             name,
-            str(address),
+            recorded,
             reason,
             None,
             is_meant=False,
@@ -255,7 +276,8 @@ async def _ask(
         )
     is_meant = identity in ("", condition.identity)
     trouble = "" if is_meant else "its disk is not that of the voter"
-    return VoterState(seat, name, str(address), trouble, condition, is_meant=is_meant)
+    found = "" if str(address) == recorded else str(address)
+    return VoterState(seat, name, recorded, trouble, condition, is_meant=is_meant, found=found)
 
 
 class SpareState(msgspec.Struct, frozen=True):
@@ -275,7 +297,7 @@ class SpareState(msgspec.Struct, frozen=True):
 
 async def look_for_spares(visit: Visit, standing: KnownConfiguration) -> list[SpareState]:
     """Ask at the addresses that the operator has named which of the nodes there do not vote."""
-    known = {voter.address for voter in standing.voters}
+    known = {address for voter in standing.voters for address in (voter.address, voter.place)}
     places = [address for address in visit.addresses if str(address) not in known]
     found = await asyncio.gather(*(_ask_stranger(place, standing) for place in places))
     identities = {member.identity for member in standing.configuration.members}

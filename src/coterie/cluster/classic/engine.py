@@ -21,6 +21,7 @@ from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.deadlocks.waits import Waits
 from coterie.locks.engine import LockState, Party, follow
 from coterie.process import Entered, MutexUser, Phase
+from coterie.system.aio import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -94,8 +95,16 @@ class ClassicEngine:
         self.waits = Waits(system.secret(16).hex(), self._blockers)
 
     async def open(self) -> None:
-        """Start the node."""
+        """Start the node; raise `Unavailable` if others refuse it, as they knew an earlier start of it."""
         await self.node.start()
+        try:
+            await self.node.settle()
+        except BaseException:
+            await to_the_end(self.close())
+            raise
+        if self._failure is not None:
+            await self.close()
+            raise self._failure
 
     async def close(self) -> None:
         """End all claims, and the node."""

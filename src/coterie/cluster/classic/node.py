@@ -10,6 +10,7 @@ others have been there once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +56,7 @@ NUMBER_MAX = 1 << 62  # that a message may name: as many are left to count on fr
 LEADERSHIP = "leadership"  # what letters of an election name in the place of a lock
 PROBES_PER_LEASE = 4  # so that a peer that hangs is lost after two leases or little more
 RECORDS_AT_ONCE = 1_000  # in one answer
+FIRST_ANSWERS_SECONDS_MAX = 1.0
 NODES = ""  # what letters about nodes name there; no lock is called so
 
 logger = logging.getLogger("coterie.cluster")
@@ -290,6 +292,16 @@ class Classic:
         self._wait_for_strangers(self._say_that_it_waits)
         if self.elects:
             self._probe_watched()
+
+    async def settle(self) -> None:
+        """Wait until each node that is there has let this one in, or refused it; a short time at most.
+
+        Nodes may be started one after the other, so nothing waits for one that is not there yet.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_ANSWERS_SECONDS_MAX):
+                for peer in self.peers:
+                    await peer.first_answer()
 
     def _probe_watched(self) -> None:
         """Ask the peers that processes watch for signs of life, again and again.

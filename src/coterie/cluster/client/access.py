@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from coterie import system
 from coterie.cluster.client.participant import ParticipantHost
-from coterie.cluster.membership.discovery import DISCOVERY_SECONDS_MAX, ask_around, discover
+from coterie.cluster.membership.discovery import (
+    DISCOVERY_SECONDS_MAX,
+    OTHERS_SECONDS_MAX,
+    ask_around,
+    newest,
+)
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.handshake import Caller, Identity, new_identity
 from coterie.cluster.wire.link import Link
+from coterie.cluster.wire.places import Places
 from coterie.cluster.wire.voter_frames import decode_from_voter
 from coterie.errors import UsageError
 
@@ -52,23 +58,43 @@ def own_identity() -> Identity:
     return new_identity(f"{system.host_name()}:{system.pid()}")
 
 
+def _no_guess(_: Membership, __: ProcessId) -> Sequence[Address]:
+    """Take it that a voter is where it is on record, or where it was met."""
+    return ()
+
+
 class Links:
-    """The links of one participant to the voters, at any of the addresses of each."""
+    """The links of one participant to the voters, wherever each of them is found."""
 
     def __init__(
         self,
         security: Security,
         identity: Identity,
-        addresses: Callable[[Membership, ProcessId], Sequence[Address]],
+        places: Places,
+        guess: Callable[[Membership, ProcessId], Sequence[Address]] = _no_guess,
     ) -> None:
-        """Prepare to call the nodes."""
+        """Prepare to call the nodes; `guess` says where a voter may be that was not met yet."""
         self._identity = identity
-        self._addresses = addresses
+        self._places = places
+        self._guess = guess
+        self._newest: Membership | None = None  # that has been heard of
         self._secret = security.secret_bytes()
         self._tls = security.client_context()
         self._links: dict[
             Link, None
         ] = {}  # those that are not stopped, in the order of their making
+
+    def note(self, membership: Membership) -> None:
+        """Note where the voters of a newer configuration are on record."""
+        self._newest = membership
+
+    def _ways(self, membership: Membership, voter: ProcessId) -> list[Address]:
+        if self._newest is not None and voter in self._newest.seats:
+            membership = self._newest
+        member = membership.at(voter)
+        taken = {each.address for each in membership.members if each.address != member.address}
+        recorded = (*self._guess(membership, voter), member.address)
+        return self._places.ways(member.name, membership.disk(voter), recorded, taken)
 
     def link(
         self,
@@ -82,7 +108,7 @@ class Links:
         node = membership.at(voter).name
         link = Link(
             node,
-            self._addresses(membership, voter),
+            lambda: self._ways(membership, voter),
             lambda disk: self._caller(current(), node, disk),
             self._tls,
             lambda: current().settings.lease,
@@ -90,6 +116,7 @@ class Links:
             receive=receive,
             connected=lambda welcome: connected(welcome.clock + clock.passed(link.delay_seconds)),
             stopped=lambda: self._drop(link),
+            met=self._places.note,
         )
         self._links[link] = None
         return link
@@ -148,6 +175,7 @@ class Visit:
         """Remember the nodes to call; everything else is learnt from those that answer."""
         self.security = security
         self.addresses = addresses
+        self.places = Places(addresses)
         self._cluster = cluster
         self._links = AllLinks()
 
@@ -165,13 +193,20 @@ class Visit:
 
     async def learn(self) -> Membership:
         """Ask for the configuration, and enter nothing."""
-        return await discover(self.addresses, self._cluster, self.security)
+        return newest(await self.ask_around())
 
-    async def ask_around(self) -> list[KnownMembership]:
-        """Ask the nodes what they know of their clusters."""
-        return await ask_around(self.addresses, self._cluster, self.security)
+    async def ask_around(self, patience: float = OTHERS_SECONDS_MAX) -> list[KnownMembership]:
+        """Ask the nodes what they know of their clusters; wait so long for those behind the first."""
+        asked = self.addresses, self._cluster, self.security, patience
+        return self._noted(await ask_around(*asked))
 
-    async def _learn_newest(self, known: Membership) -> Membership:
+    def _noted(self, answers: list[KnownMembership]) -> list[KnownMembership]:
+        for answer in answers:
+            if answer.address is not None:
+                self.places.note(answer.address, answer.node, answer.disk)
+        return answers
+
+    async def _ask_again(self, known: Membership) -> list[KnownMembership]:
         """Ask once more, where the first answer has led nowhere, and wait for nodes that are far.
 
         A near one that knows an old configuration, a spare for example, would be the first each time.
@@ -179,13 +214,13 @@ class Visit:
         or nodes of another installation.
         """
         voters = [member.address for member in known.members]
-        return await discover(
+        answers = await ask_around(
             list(dict.fromkeys([*self.addresses, *voters])),
             self._cluster,
             self.security,
             patience=DISCOVERY_SECONDS_MAX,
-            identity=known.configuration.cluster_identity,
         )
+        return self._noted(answers)
 
     def enter(
         self, membership: Membership, upcalls: Upcalls, lease: float | None = None
@@ -193,26 +228,31 @@ class Visit:
         """Make a participant that calls all voters, and asks the quorum of any of them first."""
         identity = own_identity()
 
-        links = self._links.add(Links(self.security, identity, self._ways))
+        links = self._links.add(Links(self.security, identity, self.places, self._guess))
         home = system.random().choice(membership.seats)
         return ParticipantHost(
-            membership, identity, home, links, upcalls, lease=lease, ask_again=self._learn_newest
+            membership, identity, home, links, upcalls, lease=lease, ask_again=self._ask_again
         )
 
-    def _ways(self, membership: Membership, voter: ProcessId) -> list[Address]:
+    def ways(self, membership: Membership, voter: ProcessId) -> list[Address]:
+        """List where to call a voter: where it was met, on record, or where the user says that nodes are."""
+        member = membership.at(voter)
+        taken = {each.address for each in membership.members if each.address != member.address}
+        return self.places.ways(member.name, membership.disk(voter), [member.address], taken)
+
+    def _guess(self, membership: Membership, voter: ProcessId) -> Sequence[Address]:
         """Try what the user wrote, in case nodes are seen at other addresses from here.
 
         If one of the addresses is that of a voter, the voters are seen as they see each other.
         """
         place = membership.seats.index(voter)
-        known = membership.members[place].address
         if len(self.addresses) != len(membership.members):
-            return [known]
+            return ()
         if membership.decided is not None and any(
             member.address in self.addresses for member in membership.members
         ):
-            return [known]
-        return list(dict.fromkeys([self.addresses[place], known]))
+            return ()
+        return (self.addresses[place],)
 
     async def settle(self) -> None:
         """Give each link the time of one try."""

@@ -64,6 +64,7 @@ class ClusterEngine:
         self._queries = Queries()
         self.search = DeadlockSearch(self.waits, self, self._held)
         self._tasks = Tasks()
+        self._failure: CoterieError | None = None
 
     @property
     def group(self) -> ClusterGroup:
@@ -73,6 +74,7 @@ class ClusterEngine:
     async def open(self) -> None:
         """Get in; raises `Unavailable` if no node can be reached to learn the configuration from."""
         self.search = DeadlockSearch(self.waits, self, self._held)
+        self._failure = None
         membership = await self.access.open()
         try:
             self.groups[None] = self._enter(membership)
@@ -95,11 +97,20 @@ class ClusterEngine:
     ) -> LeasedClaim:
         """Ask for a lock, with a lease of this many seconds: that of the cluster at most."""
         group = self.groups.get(lease) or self._group(name, lease)
+        if self._failure is not None:
+            raise type(self._failure)(f"lock {name!r}: {self._failure}")
         claim = group.place(name, owner, shared=shared, wait=wait)
         if not wait and claim.token is None and not claim.granted.done():
             patience = group.supply.membership.settings.hedge
             self._tasks.run(try_once(claim, group, self._survey, patience))
         return claim
+
+    def fail(self, error: CoterieError) -> None:
+        """Grant nothing any more: what this program goes by is wrong, and waiting would not help."""
+        self._failure = error
+        for group in self.groups.values():
+            for claim in group.waiting():
+                claim.fail(type(error)(f"lock {claim.lock!r}: {error}"))
 
     # Leases
 
@@ -128,16 +139,30 @@ class ClusterEngine:
         return group
 
     def _enter(self, membership: Membership, lease: float | None = None) -> ClusterGroup:
-        def enter(group: ClusterGroup) -> ParticipantHost:
-            upcalls = Upcalls(
-                partial(_tell, group),
-                partial(self._report, group),
-                self._queries.learn,
-                partial(participant_metrics, group, self.waits),
-            )
-            return self.access.enter(membership, upcalls, lease)
+        return LeaseGroup(partial(self._make_supply, membership, lease))
 
-        return LeaseGroup(enter)
+    def _make_supply(
+        self, membership: Membership, lease: float | None, group: ClusterGroup
+    ) -> ParticipantHost:
+        upcalls = Upcalls(
+            partial(_tell, group),
+            partial(self._report, group),
+            self._queries.learn,
+            partial(participant_metrics, group, self.waits),
+            self._follow,
+        )
+        return self.access.enter(membership, upcalls, lease)
+
+    def _follow(self, membership: Membership) -> bool:
+        """Go over to another installation, if no participant has anything of the one of now."""
+        supplies = [group.supply for group in self.groups.values()]
+        if any(supply.is_bound for supply in supplies):
+            return False
+        for lease, group in self.groups.items():
+            group.change_supply(partial(self._make_supply, membership, lease))
+        for supply in supplies:
+            self._tasks.run(supply.stop_links())
+        return True
 
     # Deadlocks
 

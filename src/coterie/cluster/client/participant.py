@@ -22,6 +22,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 )
 from coterie.algorithms.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
 from coterie.cluster.membership.abstention import no_votes
+from coterie.cluster.membership.discovery import is_served, newest
 from coterie.cluster.membership.membership import check_heard
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
@@ -32,13 +33,14 @@ from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     import msgspec
 
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
     from coterie.algorithms.mutex.quorum.leased.participant import Participant
+    from coterie.cluster.membership.discovery import KnownMembership
     from coterie.cluster.membership.membership import Membership
     from coterie.cluster.wire.handshake import Identity
     from coterie.cluster.wire.link import VoterLink
@@ -52,12 +54,15 @@ logger = logging.getLogger("coterie.cluster")
 
 UNEXPLAINED = Abstention(math.inf, "it has not said why")
 
-# Finds out the configuration; takes the one that is known.
-AskAgain: TypeAlias = "Callable[[Membership], Awaitable[Membership]]"
+# Asks what nodes know; takes the configuration that is known.
+AskAgain: TypeAlias = "Callable[[Membership], Awaitable[list[KnownMembership]]]"
 
 
 class VoterLinks(Protocol):
     """Makes the link to each voter."""
+
+    def note(self, membership: Membership) -> None:
+        """Note where the voters of a newer configuration are on record."""
 
     def link(
         self,
@@ -87,6 +92,9 @@ class Upcalls(NamedTuple):
 
     metrics: Callable[[], list[Metric]]
     """Collect the figures of the program."""
+
+    follow: Callable[[Membership], bool]
+    """Go over to another installation, unless something rests on the one of now; return whether it did."""
 
 
 class HostedParticipant:
@@ -130,11 +138,12 @@ class ParticipantHost:
             links: Makes the link to each voter.
             upcalls: What goes up to the program.
             lease: A lease of its own, shorter than that of the cluster.
-            ask_again: Finds out the configuration, where voters that are known are gone.
+            ask_again: Asks what nodes know, where voters that are known are gone.
         """
         self.membership = membership
         self._ask_again = ask_again
         self._is_watched = False  # whether voters that are known are gone
+        self.is_bound = False  # whether anything may rest on the installation that it goes by
         self._has_met_strangers = False  # whether another installation was the last to answer
         self._is_over = False
         self.identity = identity
@@ -217,6 +226,11 @@ class ParticipantHost:
         self._give_back()
         self._host.step(self.participant.close)
         self._host.stop()
+
+    async def stop_links(self) -> None:
+        """Call the voters no more, where others have taken their place; what was sent still leaves."""
+        for link in list(self.links.values()):
+            await link.stop()
 
     # What the program calls
 
@@ -329,6 +343,8 @@ class ParticipantHost:
         if voter not in self.participant.sessions.voters:
             return
         self._abstentions.pop(voter, None)
+        if self.quorums.contains_quorum([seat for seat, link in self.links.items() if link.is_up]):
+            self.is_bound = True
         self.participant.sessions.merge(reading)
         self.age()
         self._host.step(self.participant.connected, voter)
@@ -417,6 +433,7 @@ class ParticipantHost:
             case Forgotten(voter):
                 self._leave(voter)
             case _:
+                self.is_bound = True  # a lock was granted
                 self._upcalls.tell(event)
 
     def _watch(self) -> None:
@@ -432,15 +449,33 @@ class ParticipantHost:
             if self.reaches_a_quorum():
                 continue
             with contextlib.suppress(CoterieError):
-                found = await ask(self.membership)
-                self._check_installation(found)
+                answers = await ask(self.membership)
+                identity = self.membership.configuration.cluster_identity
+                found = newest(answers, identity, firmly=self.is_bound)
+                if self._follows(found, answers):
+                    return
                 voter = self.participant.sessions.voters[0]
                 self.receive(voter, NewConfiguration(found.configuration))
 
-    def _check_installation(self, found: Membership) -> None:
-        """Say once that what answers is another cluster, which this program does not follow."""
+    def _follows(self, found: Membership, answers: Sequence[KnownMembership]) -> bool:
+        """Return whether the program goes over to another installation, which is what answers now.
+
+        It may have met nothing but a node with a wrong disk when it began. Without a quorum of that
+        installation it was never granted a lock, and had no vote that another could be kept from; so
+        nothing rests on it, and the quorum of another one says which is meant. Otherwise a lock that
+        its user believes in, and tokens that are in use, belong to the first: that is said, once.
+        """
         is_foreign = self.membership.configuration.is_foreign(found.configuration)
-        if is_foreign and not self._has_met_strangers:
+        served = is_foreign and is_served(answers, found.configuration.cluster_identity)
+        if served and self._upcalls.follow(found):
+            logger.warning(
+                "this program goes by another installation of cluster %(cluster)s from now on: a quorum of it answers,"
+                " and of the one that answered first it has never reached one",
+                {"cluster": found.cluster},
+                extra={"event": "other-installation"},
+            )
+            return True
+        if is_foreign and self.is_bound and not self._has_met_strangers:
             logger.warning(
                 "another installation of cluster %(cluster)s answers than this program goes by, of which no quorum"
                 " can be reached: if that one is meant, start the program again",
@@ -448,6 +483,7 @@ class ParticipantHost:
                 extra={"event": "other-installation"},
             )
         self._has_met_strangers = is_foreign
+        return False
 
     def _leave_others(self) -> None:
         """Leave the voters of a configuration that was awaited and has been overtaken."""
@@ -478,6 +514,7 @@ class ParticipantHost:
     def _call_voters(self, membership: Membership) -> None:
         """Make a link to each voter that has none yet; none leads to another disk than is meant."""
         self._leave_old_seats(membership)
+        self._makes_links.note(membership)
         for voter in membership.seats:
             is_new = voter not in self.links
             if is_new:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from coterie.cluster.wire.complaints import legible
+from coterie.locks.legible import legible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +20,10 @@ ADVICE = (
     " start those with an empty data directory with coterie serve --new-cluster"
 )
 ADVICE_IF_FORMED = "start the nodes that are missing, and each with its own data directory"
+LONG_SECONDS = 120.0  # to abstain, after which people look for another way
+ADVICE_IF_LONG = (
+    "if no program runs that has used a lock of it, coterie cluster vouch ends the wait"
+)
 
 
 def no_votes(
@@ -32,8 +36,10 @@ def no_votes(
     """
     reasons = [f"{name} {_describe(known)}" for name, known in abstentions.items()]
     lasting = any(math.isinf(known.seconds) for known in abstentions.values())
-    advice = ADVICE_IF_FORMED if formed else ADVICE
-    return "; ".join([*reasons, *troubles, *([advice] if lasting else [])])
+    long = any(LONG_SECONDS < known.seconds < math.inf for known in abstentions.values())
+    advice = [ADVICE_IF_FORMED if formed else ADVICE] if lasting else []
+    advice += [ADVICE_IF_LONG] if long else []
+    return "; ".join([*reasons, *troubles, *advice])
 
 
 def _describe(known: Abstention) -> str:

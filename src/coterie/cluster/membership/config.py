@@ -33,6 +33,7 @@ from coterie.cluster.wire.security import Security, read_secret
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, UsageError
 from coterie.locks.names import check_plain_name
+from coterie.locks.url import read_trusted
 from coterie.process import Election, Mutex
 
 if TYPE_CHECKING:
@@ -111,6 +112,9 @@ class Config(msgspec.Struct, frozen=True):
     nodes: dict[str, NodeOptions]
     deadlock_detection: bool = True
     store: StoreFile = StoreFile()
+    contacts: tuple[
+        Address, ...
+    ] = ()  # where nodes may be found beside the addresses of its members
 
     def options(self, name: str) -> NodeOptions:
         """Return what concerns one node."""
@@ -138,9 +142,11 @@ def load(path: str | Path | None = None, flags: Mapping[str, str] | None = None)
     `flags` are variables of the environment that the command line has set.
     """
     environment = os.environ | dict(flags or {})
-    path = Path(path or environment.get("COTERIE_CONFIG") or DEFAULT_PATH)
+    named = path or environment.get("COTERIE_CONFIG")
+    path = Path(named or DEFAULT_PATH)
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes() if named else read_trusted(DEFAULT_PATH)
+        document = tomllib.loads(content.decode())
         written = msgspec.convert(document, ConfigFile)
     except FileNotFoundError:
         raise ConfigError(f"no such file: {path} (`coterie serve --dev 3` needs none)") from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.cluster.membership.membership import Membership, check_learnt
 from coterie.cluster.wire.connection import FAULTS
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
 
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.query import Consultation
     from coterie.cluster.wire.security import Security
@@ -43,6 +45,7 @@ class KnownMembership(NamedTuple):
     node: str  # its name
     disk: str  # the identity of its disk
     membership: Membership
+    address: Address | None = None  # where it was asked
 
     @property
     def is_voter(self) -> bool:
@@ -50,23 +53,52 @@ class KnownMembership(NamedTuple):
         return any(member.name == self.node for member in self.membership.members)
 
 
-def newest(answers: Sequence[KnownMembership], identity: str = "") -> Membership:
+def newest(
+    answers: Sequence[KnownMembership], identity: str = "", *, firmly: bool = True
+) -> Membership:
     """Return the newest configuration of those that nodes know; there is at least one answer.
 
     Numbers are compared within one installation. Where nodes of several answer, as after one was set up
     again and a disk of the first has come back, it is the one with this identity, or else the one of which
-    a quorum of voters answers with their own disks, or else most of them.
+    a quorum of voters answers with their own disks, or else most of them. Who does not know that one
+    `firmly` leaves it where a quorum of another one answers, and none of it.
     """
     groups = _by_installation(answers)
     if not groups:
         return _newest_of(answers)
+    best = max(groups.values(), key=_standing)
     ours = groups.get(identity) if identity else None
-    return _newest_of(ours or max(groups.values(), key=_standing))
+    if ours and not firmly and _standing(best)[0] and not _standing(ours)[0]:
+        ours = None
+    return _newest_of(ours or best)
 
 
-def is_served(answers: Sequence[KnownMembership]) -> bool:
-    """Return whether a quorum of one installation answers with its own disks."""
-    return any(_standing(group)[0] for group in _by_installation(answers).values())
+def rivals(answers: Sequence[KnownMembership], followed: Configuration) -> list[str]:
+    """Say of each node that votes by what contradicts a configuration where it is, and by what.
+
+    That is one of another installation, or one that a force has given up: nothing has closed that, and
+    programs that reach the node may hold the same locks. Of two forces the higher number is followed.
+    """
+    found = []
+    for answer in answers:
+        theirs = answer.membership.configuration
+        if answer.disk not in {member.identity for member in theirs.members}:
+            continue  # it does not vote, and shows what it knows
+        if followed.is_foreign(theirs):
+            why = f"configuration {theirs.number} of another installation"
+        elif followed.number - theirs.number >= FORCED_LEAP // 2:
+            why = f"configuration {theirs.number}, which a force has given up"
+        else:
+            continue
+        found.append(f"{answer.node} at {answer.address} votes by {why}")
+    return found
+
+
+def is_served(answers: Sequence[KnownMembership], identity: str | None = None) -> bool:
+    """Return whether a quorum of one installation answers with its own disks: of this one, or of any."""
+    groups = _by_installation(answers)
+    asked = [group for name, group in groups.items() if identity is None or name == identity]
+    return any(_standing(group)[0] for group in asked)
 
 
 def _by_installation(answers: Sequence[KnownMembership]) -> dict[str, list[KnownMembership]]:
@@ -157,7 +189,7 @@ async def _learn(
         try:
             async with consult(address, credentials, tls) as consultation:
                 membership = await ask_membership(consultation)
-                return KnownMembership(consultation.node, consultation.disk, membership)
+                return KnownMembership(consultation.node, consultation.disk, membership, address)
         except (OSError, *FAULTS) as error:
             troubles[address] = explain_at(address, error)
         finally:

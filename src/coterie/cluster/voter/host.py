@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie import system
+from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.algorithms.mutex.quorum.leased.frames import (
     Accept,
     Beat,
@@ -36,6 +37,7 @@ from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.cluster.wire.voter_frames import (
     BreakHold,
+    EndAbstention,
     FindOwners,
     GetAbstention,
     GetStatus,
@@ -333,7 +335,16 @@ class VoterHost:
                 if not identity and not self.programs.is_operator(number):
                     raise ProtocolError("a configuration of a program that is no operator")
                 self.learn(configuration)
-            case Query() | Reach() | Close() | Prepare() | Accept() | Impose() | BreakHold():
+            case (
+                Query()
+                | Reach()
+                | Close()
+                | Prepare()
+                | Accept()
+                | Impose()
+                | BreakHold()
+                | EndAbstention()
+            ):
                 self._operator_desk.receive(number, frame)
             case Data() | Beat() | Probe() | Term() | Bye():
                 if not identity or frame.session.participant != identity:
@@ -395,6 +406,13 @@ class VoterHost:
                     "command": f"replace {self.node}" if named else f"add {self.node}=ADDRESS",
                 },
                 extra={"event": "node-not-voter"},
+            )
+        if before > 0 and self.voter.number - before >= FORCED_LEAP // 2 and not self.votes:
+            logger.critical(
+                "node %(node)s votes no more: a force has given up configuration %(former)d, by which it went, and"
+                " goes on by %(number)d; programs that held locks by the two may have held the same ones",
+                {"node": self.node, "former": before, "number": self.voter.number},
+                extra={"event": "configuration-given-up"},
             )
         if self.voter.number > before:
             names = ", ".join(member.name for member in configuration.members)

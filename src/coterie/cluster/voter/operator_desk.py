@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from coterie.algorithms.mutex.quorum.leased.frames import Accept, Close, Prepare, Query
 from coterie.cluster.membership.membership import check_attempt, check_decided, check_heard
 from coterie.cluster.wire.frames import PROTOCOL
-from coterie.cluster.wire.voter_frames import BreakHold, HoldBroken, Impose, Reach
+from coterie.cluster.wire.voter_frames import (
+    AbstentionEnded,
+    BreakHold,
+    EndAbstention,
+    HoldBroken,
+    Impose,
+    Reach,
+)
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.programs import Programs
     from coterie.cluster.wire.voter_frames import Reached
     from coterie.process import ProcessId
+
+Order: TypeAlias = Impose | Reach | BreakHold | EndAbstention
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -61,7 +70,7 @@ class OperatorDesk:
     def _voter(self) -> Voter:
         return self._hosted.voter
 
-    def receive(self, number: ProcessId, frame: Ask | Impose | Reach | BreakHold) -> None:
+    def receive(self, number: ProcessId, frame: Ask | Order) -> None:
         """Handle what changes the cluster; only the question where we stand is open to others.
 
         Other programs do not make a node call what they name.
@@ -77,6 +86,8 @@ class OperatorDesk:
                 self._impose(frame)
             case BreakHold():
                 self._break(number, frame)
+            case EndAbstention():
+                self._programs.send(number, self._end_abstention(number))
             case Reach(name, address):
                 self._reach(name, address, partial(self._programs.send, number))
             case Query() | Close() | Prepare() | Accept():
@@ -97,6 +108,25 @@ class OperatorDesk:
             {"node": self._node, "number": configuration.number},
             extra={"event": "configuration-forced"},
         )
+
+    def _end_abstention(self, number: ProcessId) -> AbstentionEnded:
+        """Forget all votes and vote at once, unless what we see contradicts the word of the operator.
+
+        A program that is connected runs, and may hold a lock with votes of ours from before our start
+        which we do not know. Of one that is not connected nothing can be known here: for that the
+        operator vouches.
+        """
+        if self._hosted.recovers:
+            return AbstentionEnded((), "its data directory is empty: start it with --new-cluster")
+        programs = self._programs.connected()
+        if not programs:
+            logger.warning(
+                "node %(node)s votes at once: operator %(operator)s vouches that no program runs",
+                {"node": self._node, "operator": self._programs.operator(number)},
+                extra={"event": "abstention-ended"},
+            )
+            self._host.step(self._voter.end_abstention)
+        return AbstentionEnded(tuple(programs), "")
 
     def _find_slowest(self) -> None:
         """Look which program keeps the protocol down.

@@ -119,6 +119,11 @@ class Programs:
             self.labels.pop(identity, None)
             self._versions.pop(identity, None)
 
+    def connected(self) -> list[str]:
+        """List the labels of the participants that are connected."""
+        here = [name for name, number in self._numbers.items() if number in self.sinks]
+        return sorted(self.labels[name] for name in here)
+
     def is_operator(self, number: ProcessId) -> bool:
         """Return whether a program has proven to be an operator."""
         return number in self._operators

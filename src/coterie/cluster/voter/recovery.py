@@ -13,6 +13,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.cluster.membership.discovery import KnownMembership, ask_membership, is_served
 from coterie.cluster.membership.membership import check_bound
 from coterie.cluster.wire.connection import FAULTS
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
     from coterie.cluster.membership.config import Config
     from coterie.cluster.membership.membership import Member, Membership
     from coterie.cluster.voter.host import VoterHost
+    from coterie.cluster.wire.address import Address
+    from coterie.cluster.wire.query import Consultation
     from coterie.cluster.wire.security import Security
 
 RETRY_SECONDS = 0.2
 FIRST_PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MAX = 10.0
+RIVALS_SECONDS = 10.0
 # What keeps a node from being asked; certificates that are just being renewed are among it.
 TROUBLES = (OSError, CoterieError, *FAULTS)
 
@@ -95,7 +99,7 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
                 rest = await talk.ask(GetAbstention(), Abstention)
                 if talk.number > 0:
                     # Which disks vote is decided, and this empty one is none of them.
-                    voting.learn((await ask_membership(talk)).configuration)
+                    await _learn_from(talk, member.address, voting)
             if answer.node == member.name:
                 check_bound(answer.bound)
                 voting.raise_floor(answer.bound)
@@ -136,6 +140,18 @@ async def catch_up(config: Config, voting: VoterHost) -> None:
         await _ask_others(config, voting)
 
 
+async def find_rivals(config: Config, voting: VoterHost) -> None:
+    """Look again and again whether another force has contradicted the one that this node goes by.
+
+    No quorum has decided either, so no program or changer may ever pass on the one to the other: this
+    node asks where the voters are that were given up. It follows the higher number (19.11).
+    """
+    while True:
+        await asyncio.sleep(RIVALS_SECONDS)
+        if voting.voter.number >= FORCED_LEAP:
+            await _ask_others(config, voting)
+
+
 def _check_installation(voting: VoterHost, strangers: dict[str, KnownMembership]) -> None:
     """Raise `ConfigError` if our data directory is of another installation than the nodes around us.
 
@@ -162,34 +178,69 @@ async def _ask_others(
     membership, security = voting.membership, config.security
     credentials = membership.credentials(security.secret_bytes())
     tls = security.client_context()
-    for member in membership.members:
-        if member.name == voting.node:
-            continue
+    for name, address in _others(config, voting):
         try:
-            async with consult(member.address, credentials, tls) as talk:
+            async with consult(address, credentials, tls) as talk:
                 if talk.number > voting.membership.configuration.number:
-                    voting.learn((await ask_membership(talk)).configuration)
+                    await _learn_from(talk, address, voting)
                 friends.append(talk.node)
         except OtherInstallationError as error:
             logger.warning(
                 "node %(node)s does not follow %(peer)s: %(reason)s",
-                {"node": voting.node, "peer": member.name, "reason": error},
+                {"node": voting.node, "peer": name, "reason": error},
                 extra={"event": "other-installation"},
             )
             with contextlib.suppress(*TROUBLES):
-                strangers[member.name] = await _ask_stranger(member, membership, security)
+                strangers[name] = await _ask_stranger(address, membership, security)
         except TROUBLES as error:
             logger.debug(
                 "node %(node)s cannot ask %(peer)s: %(reason)s",
-                {"node": voting.node, "peer": member.name, "reason": error},
+                {"node": voting.node, "peer": name, "reason": error},
                 extra={"event": "node-unasked"},
             )
-    return friends, strangers
+    # A file may name another installation's nodes beside ours that answer where they are on record.
+    return friends, {name: known for name, known in strangers.items() if name not in friends}
+
+
+async def _learn_from(talk: Consultation, address: Address, voting: VoterHost) -> None:
+    """Learn the configuration of another node; say which node it is, if our disk has no part in it."""
+    configuration = (await ask_membership(talk)).configuration
+    voter = voting.voter
+    if voter.number == 0 and voter.identity not in {
+        each.identity for each in configuration.members
+    }:
+        logger.warning(
+            "node %(peer)s at %(address)s goes by configuration %(number)d, to which the data directory of node"
+            " %(node)s does not belong: if this cluster is new, that of %(peer)s is of an earlier installation: stop all"
+            " nodes, move it away, and start them",
+            {
+                "node": voting.node,
+                "peer": talk.node,
+                "address": address,
+                "number": configuration.number,
+            },
+            extra={"event": "earlier-installation"},
+        )
+    voting.learn(configuration)
+
+
+def _others(config: Config, voting: VoterHost) -> list[tuple[str, Address]]:
+    """List where the other voters are on record, and at which other addresses they may be.
+
+    After all were renumbered nothing but the files knows where they are.
+    """
+    recorded = [(each.name, each.address) for each in voting.membership.members]
+    written = [(each.name, each.address) for each in config.membership.members]
+    contacts = [(str(address), address) for address in config.contacts]
+    names: dict[Address, str] = {}
+    for name, address in (*recorded, *written, *contacts):
+        names.setdefault(address, name)
+    return [(name, address) for address, name in names.items() if name != voting.node]
 
 
 async def _ask_stranger(
-    member: Member, membership: Membership, security: Security
+    address: Address, membership: Membership, security: Security
 ) -> KnownMembership:
     unknown = Credentials(membership.cluster, "", security.secret_bytes())
-    async with consult(member.address, unknown, security.client_context()) as talk:
+    async with consult(address, unknown, security.client_context()) as talk:
         return KnownMembership(talk.node, talk.disk, await ask_membership(talk))

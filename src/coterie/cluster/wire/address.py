@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 import msgspec
 
 from coterie.errors import ConfigError
@@ -18,6 +20,24 @@ class Address(msgspec.Struct, frozen=True, array_like=True):
     def __str__(self) -> str:
         """Return the address as people write it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def leads_elsewhere_than(self, other: Address) -> bool:
+        """Return whether who listens here cannot be reached there, as far as the two say.
+
+        A name may lead to any host, and some literals mean all hosts of a machine.
+        """
+        if self.port != other.port:
+            return True
+        hosts = _literal(self.host), _literal(other.host)
+        are_literal = all(host is not None and not host.is_unspecified for host in hosts)
+        return are_literal and hosts[0] != hosts[1]
+
+
+def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 def parse_address(text: str, port: int | None = PORT) -> Address:

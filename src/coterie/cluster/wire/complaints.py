@@ -18,16 +18,9 @@ if TYPE_CHECKING:
 PERIOD_SECONDS = 60.0
 LINES_PER_ADDRESS_MAX = 10  # in a period
 LINES_MAX = 100  # in a period, of all addresses
-TEXT_LENGTH_MAX = 500
 UNKNOWN_KIND = "Invalid value ", " - at `$[0]`"  # msgspec's words about the tag of a frame
 
 logger = logging.getLogger("coterie.cluster")
-
-
-def legible(text: str) -> str:
-    """Return what a peer may have written as one line, with nothing in it that a terminal obeys."""
-    cut = text if len(text) <= TEXT_LENGTH_MAX else f"{text[:TEXT_LENGTH_MAX]} …"
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in cut)
 
 
 def describe_fault(error: Exception) -> str:

@@ -19,8 +19,9 @@ from weakref import WeakKeyDictionary, WeakMethod, ref
 
 import msgspec
 
-from coterie.cluster.wire.complaints import describe_fault, legible
+from coterie.cluster.wire.complaints import describe_fault
 from coterie.errors import ProtocolError
+from coterie.locks.legible import legible
 
 if TYPE_CHECKING:
     from collections.abc import Callable

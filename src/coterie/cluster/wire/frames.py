@@ -18,6 +18,8 @@ OLDEST_PROTOCOL = 6
 
 # An admin asks questions; an operator changes the cluster, and ends holds of others.
 Role: TypeAlias = Literal["participant", "peer", "admin", "operator"]
+# Why a caller leaves that has seen which node answers.
+Departure: TypeAlias = Literal["other-node", "other-disk", "other-installation", "other-secret"]
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]  # decoders refuse longer ones
 
 
@@ -75,7 +77,11 @@ class Proof(Service, frozen=True):
 
 
 class Refusal(Service, frozen=True):
-    """The connection is refused; the reason is for people."""
+    """The connection is refused; the reason is for people.
+
+    From a caller, in the place of its proof, it is one of the words of `Departure`: who has proven
+    nothing does not write sentences into our log.
+    """
 
     reason: str
 
@@ -113,5 +119,5 @@ class Receipt(Service, frozen=True):
 decode_letter = msgspec.msgpack.Decoder(ClassicMessage).decode
 decode_receipt = msgspec.msgpack.Decoder(Receipt | Refusal).decode
 decode_hello = msgspec.msgpack.Decoder(Hello).decode
-decode_proof = msgspec.msgpack.Decoder(Proof).decode
+decode_proof = msgspec.msgpack.Decoder(Proof | Refusal).decode
 decode_welcome = msgspec.msgpack.Decoder(Welcome | Refusal).decode

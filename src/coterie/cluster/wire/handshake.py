@@ -19,16 +19,16 @@ import asyncio
 import hashlib
 import hmac
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from coterie import system
-from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
 from coterie.cluster.wire.frames import (
     OLDEST_PROTOCOL,
     PROTOCOL,
+    Departure,
     Hello,
     Proof,
     Refusal,
@@ -39,6 +39,7 @@ from coterie.cluster.wire.frames import (
     decode_welcome,
 )
 from coterie.errors import ProtocolError
+from coterie.locks.legible import legible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
 HANDSHAKE_SECONDS_MAX = 5.0
 CHALLENGE_BYTES = 32
 LABEL_LENGTH_MAX = 255
+DEPARTURES: dict[Departure, str] = {
+    "other-node": "it wants another node than this one, or goes by other rules",
+    "other-disk": "it wants the voter of this name, which has another data directory than this node",
+    "other-installation": "it belongs to another installation of the cluster",
+    "other-secret": "its secret is another one than ours, or one of us has none",
+}
 OLDEST_FIELDS = 8  # of a hello and of a welcome, in the oldest protocol
 
 
@@ -114,8 +121,16 @@ def _in_oldest_form(said: Hello | Welcome) -> list[object]:
     return whole[: OLDEST_FIELDS + 1]
 
 
-class OtherSecretError(ProtocolError):
+class WrongNodeError(ProtocolError):
+    """The node that answers is not the one that we want."""
+
+    departure: ClassVar[Departure]  # that it is told
+
+
+class OtherSecretError(WrongNodeError):
     """A node has another secret than we have, or one of the two has none."""
+
+    departure = "other-secret"
 
     def __init__(self, role: Role) -> None:
         """Say which secret it is about."""
@@ -129,23 +144,37 @@ class OtherSecretError(ProtocolError):
         super().__init__(text)
 
 
-class OtherDiskError(ProtocolError):
+class OtherDiskError(WrongNodeError):
     """A node has another disk than the voter of its name, and will for some time."""
 
-    def __init__(self, node: str) -> None:
+    departure = "other-disk"
+
+    def __init__(self, node: str, disk: str) -> None:
         """Say what to do: which of the two disks is the one to keep is not known here."""
+        self.node = node
+        self.disk = disk
         super().__init__(
             f"node {node!r} has another data directory than the voter of that name: start it with"
             f" that one; if that is lost, coterie cluster replace {node} makes this one the voter"
         )
 
 
-class OtherNodeError(ProtocolError):
+class OtherNodeError(WrongNodeError):
     """A node of our cluster answers, and is not the one that was called, or goes by other rules."""
 
+    departure = "other-node"
 
-class OtherInstallationError(ProtocolError):
+    def __init__(self, reason: str, node: str, disk: str) -> None:
+        """Say why, and which node it is."""
+        self.node = node
+        self.disk = disk
+        super().__init__(reason)
+
+
+class OtherInstallationError(WrongNodeError):
     """A node belongs to another cluster, which has the same name as ours."""
+
+    departure = "other-installation"
 
     def __init__(self, node: str, cluster: str) -> None:
         """Say what may have happened."""
@@ -227,25 +256,31 @@ class Caller:
         if isinstance(welcome, Refusal):
             _fail(answer, legible(f"refused: {welcome.reason}"))
             return
-        expected = self._credentials.prove(b"node", self.hello, welcome)
-        if not hmac.compare_digest(welcome.proof, expected):
-            answer.set_exception(OtherSecretError(self.hello.role))
-            return
-        if self._credentials.is_foreign(welcome.cluster_identity):
-            answer.set_exception(OtherInstallationError(welcome.node, welcome.cluster))
-            return
-        reason = self._objection(welcome)
-        if reason:
-            answer.set_exception(OtherNodeError(reason))
-            return
-        if self._disk and welcome.disk != self._disk:
-            # Before our proof, so that the node does not serve us for nothing.
-            answer.set_exception(OtherDiskError(welcome.node))
+        error = self._error(welcome)
+        if error is not None:
+            # Before our proof, so that the node does not serve us for nothing. It is to know why, as
+            # callers that want another disk are no sign of a wrong secret.
+            if welcome.protocol > OLDEST_PROTOCOL:
+                connection.send(Refusal(error.departure))
+            answer.set_exception(error)
             return
         proof = self._credentials.prove(b"caller", self.hello, welcome)
         connection.send(Proof(proof, self._identity.key))
         connection.frame_bytes_max = FRAME_BYTES_MAX
         answer.set_result(welcome)
+
+    def _error(self, welcome: Welcome) -> WrongNodeError | None:
+        expected = self._credentials.prove(b"node", self.hello, welcome)
+        if not hmac.compare_digest(welcome.proof, expected):
+            return OtherSecretError(self.hello.role)
+        if self._credentials.is_foreign(welcome.cluster_identity):
+            return OtherInstallationError(welcome.node, welcome.cluster)
+        reason = self._objection(welcome)
+        if reason:
+            return OtherNodeError(reason, welcome.node, welcome.disk)
+        if self._disk and welcome.disk != self._disk:
+            return OtherDiskError(welcome.node, welcome.disk)
+        return None
 
     def _objection(self, welcome: Welcome) -> str | None:
         mine = self._credentials
@@ -348,7 +383,7 @@ class Greeter:
             patience.cancel()
             if connection.hung_up:
                 # A caller checks our proof before it shows its own, and leaves if it is wrong, or if
-                # we are not the node, with the disk, that it wants. It does not tell us which.
+                # we are not the node, with the disk, that it wants. An earlier version does not say which.
                 connection.complain(
                     f"{hello.label!r} did not prove itself when it had our proof: it wants another node,"
                     " or this one with another data directory, or its secret is another one; its own"
@@ -380,7 +415,11 @@ class Greeter:
             return f"a label must be printable and have {LABEL_LENGTH_MAX} characters at most"
         return None
 
-    def _conclude(self, proof: Proof, hello: Hello, welcome: Welcome) -> None:
+    def _conclude(self, proof: Proof | Refusal, hello: Hello, welcome: Welcome) -> None:
+        if isinstance(proof, Refusal):
+            known = (words for kind, words in DEPARTURES.items() if kind == proof.reason)
+            why = next(known, "it does not say why")
+            raise ProtocolError(f"{hello.label!r} leaves without a proof: {why}")
         expected = self._credentials().prove(b"caller", hello, welcome)
         if not hmac.compare_digest(proof.proof, expected):
             raise ProtocolError(f"{hello.label!r} does not know the secret")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coterie import system
 from coterie.cluster.wire.connection import Connection
-from coterie.cluster.wire.handshake import OtherDiskError
+from coterie.cluster.wire.handshake import OtherDiskError, OtherNodeError
 from coterie.cluster.wire.trouble import explain_at
 from coterie.errors import ProtocolError
 
@@ -75,12 +75,12 @@ class VoterLink(Protocol):
 
 
 class Link:
-    """Keeps a connection to one node, at the first of its addresses that answers."""
+    """Keeps a connection to one node, at the first address where it answers."""
 
     def __init__(
         self,
         node: str,
-        addresses: Sequence[Address],
+        addresses: Callable[[], Sequence[Address]],
         caller: Callable[[str], Caller],
         tls: ssl.SSLContext | None,
         lease: Callable[[], float],
@@ -90,14 +90,13 @@ class Link:
         connected: Callable[[Welcome], None],
         disconnected: Callable[[], None] | None = None,
         stopped: Callable[[], None] | None = None,
+        met: Callable[[Address, str, str], None] | None = None,
     ) -> None:
-        """Prepare; a node that does not answer for a lease is called again.
-
-        One that is away is called several times within a lease, so that it may restart.
+        """Prepare; a node that does not answer for a lease is called again, several times in each.
 
         Args:
             node: The name of the node.
-            addresses: Where it may be found.
+            addresses: Lists where it may be found; called for each turn of calls.
             caller: Makes our end of the handshake, for each call, by the disk that is meant.
             tls: How to encrypt; None: not at all.
             lease: Reads the lease of the cluster, which may change.
@@ -106,6 +105,7 @@ class Link:
             connected: Called when a connection is up.
             disconnected: Called when a connection is lost.
             stopped: Called at the end of `stop`.
+            met: Called with each address that answers, and the name and the disk of the node there.
         """
         self.node = node
         self.trouble = "not tried yet"  # why there is no connection; empty if there is one
@@ -116,6 +116,7 @@ class Link:
         self._connected = connected
         self._disconnected = disconnected
         self._stopped = stopped
+        self._met = met
         self._addresses = addresses
         self._caller = caller
         self._tls = tls
@@ -149,7 +150,7 @@ class Link:
         """
         self._disk = disk
         if self._connection is not None and self._met_disk != disk:
-            self._connection.abort(str(OtherDiskError(self.node)))
+            self._connection.abort(str(OtherDiskError(self.node, self._met_disk)))
 
     def give_up(self) -> None:
         """Call the node no more, because it will not have us."""
@@ -200,20 +201,22 @@ class Link:
             self._connection.abort(reason)
 
     async def _keep(self) -> None:
-        attempt = 0
         pause = FIRST_PAUSE_SECONDS
+        left: list[Address] = []  # of this turn
         while True:
-            address = self._addresses[attempt % len(self._addresses)]
+            left = left or list(self._addresses())
+            address = left.pop(0)
             began = system.now()
             try:
-                await self._use(*await self._call(address))
+                connection, welcome = await self._call(address)
+                left.clear()  # where it is now is where it likely is when this has broken
+                await self._use(connection, welcome)
             except (OSError, ProtocolError) as error:
                 self._note(explain_at(address, error))
                 if isinstance(error, OtherDiskError):
                     pause = self._longest_pause()  # only a command of an operator makes it right
             if system.now() - began > LASTED_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
-            attempt += 1
             await asyncio.sleep(pause * system.random().uniform(0.5, 1))
             pause = min(2 * pause, self._longest_pause())
 
@@ -225,17 +228,24 @@ class Link:
         began = system.now()
         try:
             welcome = await self._caller(self._disk).greet(connection)
+            self._note_place(address, welcome.node, welcome.disk)
             self.delay_seconds = (system.now() - began) / 2
             self._meet(welcome.disk)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, OtherNodeError | OtherDiskError):
+                self._note_place(address, error.node, error.disk)
             connection.abort("the handshake failed")
             await connection.wait_closed()
             raise
         return connection, welcome
 
+    def _note_place(self, address: Address, node: str, disk: str) -> None:
+        if self._met is not None:
+            self._met(address, node, disk)
+
     def _meet(self, disk: str) -> None:
         if self._disk and disk != self._disk:  # that has come to be known during the handshake
-            raise OtherDiskError(self.node)
+            raise OtherDiskError(self.node, disk)
         self._met_disk = disk
 
     async def _use(self, connection: Connection, welcome: Welcome) -> None:

@@ -18,7 +18,6 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX
 from coterie.cluster.wire.frames import (
     ClassicMessage,
@@ -31,6 +30,7 @@ from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.link import DIAL_SECONDS_MAX, Link
 from coterie.cluster.wire.listener import Listener
 from coterie.errors import ProtocolError
+from coterie.locks.legible import legible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,11 +106,11 @@ class Peer:
         self._incarnation = 0  # of that start; 0 for the first, and where starts are not counted
         self._reached: str | None = None  # the start of the peer that our connection is to
         self._is_met = False
+        self._answered = asyncio.Event()  # it has let us in, refused us, or gone without a word
         self._waiting: deque[ClassicMessage] = deque()
         self._unconfirmed: deque[ClassicMessage] = deque()  # on their way over this connection
         self._bytes = 0  # of those
-        self._posted = 0
-        self._delivered = 0
+        self._posted = self._delivered = 0
         self._receipt: asyncio.TimerHandle | None = None  # that is put off
         self._receipt_seconds = min(RECEIPT_SECONDS_MAX, lease / RECEIPTS_PER_LEASE)
         self._unreceipted = 0  # letters that came since the last one
@@ -119,7 +119,7 @@ class Peer:
         self._stopped = False
         self._link = Link(
             name,
-            [address],
+            lambda: [address],
             lambda _: caller(name),
             node.security.client_context(),
             lambda: lease,
@@ -146,6 +146,12 @@ class Peer:
     def is_up(self) -> bool:
         """Whether there is a connection over which letters leave."""
         return self._link.is_up
+
+    async def first_answer(self) -> None:
+        """Wait until it is known what the peer makes of our start, or that it is away."""
+        await self._link.tried.wait()
+        if self._link.is_up:
+            await self._answered.wait()
 
     @property
     def is_known(self) -> bool:
@@ -256,6 +262,7 @@ class Peer:
         self._push()
 
     def _disconnected(self) -> None:
+        self._answered.set()
         if not self._stopped:
             self._grow_impatient(self._patience)
 
@@ -283,6 +290,7 @@ class Peer:
             self._handlers.lost(self._number)
 
     def _confirm(self, answer: Receipt | Refusal) -> None:
+        self._answered.set()
         if isinstance(answer, Refusal):
             self._link.give_up()
             self._handlers.refused(legible(answer.reason))

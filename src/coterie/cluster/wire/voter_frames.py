@@ -92,6 +92,17 @@ class Impose(Service, frozen=True):
     configuration: Configuration
 
 
+class EndAbstention(Service, frozen=True):
+    """Give votes at once: an operator vouches that no program runs that has used a lock."""
+
+
+class AbstentionEnded(Service, frozen=True):
+    """What came of it: these programs are connected, or it is of no use; nothing of both if it is done."""
+
+    programs: tuple[Text, ...]
+    trouble: Text
+
+
 class GetAbstention(Service, frozen=True):
     """Ask why the node gives no votes."""
 
@@ -142,6 +153,7 @@ ToVoter: TypeAlias = (
     | Impose
     | Reach
     | BreakHold
+    | EndAbstention
     | FindOwners
     | OwnerReport
     | GetMembership
@@ -154,6 +166,7 @@ FromVoter: TypeAlias = (
     | Tell
     | Reached
     | HoldBroken
+    | AbstentionEnded
     | Owners
     | AskOwner
     | OwnerReport

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from coterie.locks.deadlocks.search import DeadlockSearch
     from coterie.locks.engine import Party
     from coterie.locks.lock import Owner
+
+logger = logging.getLogger("coterie.engines")
 
 WATCH_SECONDS = 0.25
 FOLLOW_SECONDS = 0.1
@@ -88,6 +91,8 @@ class FileEngine:
             self._opened = self._open_directory()
         except OSError as error:
             raise Unavailable(self._directory.complaint(error)) from None
+        for remark in self._opened.remarks:
+            logger.warning("%(remark)s", {"remark": remark}, extra={"event": "directory-odd"})
 
     async def close(self) -> None:
         """End all claims."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.engines.file.directory.pipes import lent
-from coterie.engines.file.directory.program_record import ASKS, HOLDS, programs, read_board
+from coterie.engines.file.directory.program_record import (
+    ASKS,
+    HOLDS,
+    ReadingLimit,
+    programs,
+    read_board,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,24 +44,25 @@ def _holder(directory: LockDirectory, lock_bytes: LockBytes) -> str | None:
     """Name the life of a holder, by the boards; None if the lock seems to be free."""
     _, drawer, drawn_for = lock_bytes.cell.read(directory.descriptor)
     # Most often it is the program that drew the last token, and no other board need be read.
-    likely = _life(directory, drawer, lock_bytes, HOLDS) if drawn_for == lock_bytes.offset else None
-    if likely is not None:
-        return likely
+    if drawn_for == lock_bytes.offset:
+        for entry in _entries(directory, drawer, lock_bytes, HOLDS):
+            return _life_of(entry)
     # One that only asks may have been refused; it counts if no other has the lock.
-    everyone = programs(directory.boards.descriptor)
-    for state in (HOLDS, ASKS):
-        for program in everyone:
-            found = _life(directory, program, lock_bytes, state)
-            if found is not None:
-                return found
-    return None
+    asks, limit = None, ReadingLimit()
+    for program in programs(directory.boards.descriptor):
+        for entry in read_board(directory.boards.descriptor, program, directory.descriptor, limit):
+            if entry.offset != lock_bytes.offset:
+                continue
+            if entry.state == HOLDS:
+                return _life_of(entry)
+            if entry.state == ASKS and asks is None:
+                asks = _life_of(entry)
+    return asks
 
 
-def _life(directory: LockDirectory, program: int, lock_bytes: LockBytes, state: int) -> str | None:
-    """Name the life of a program if a slot of its board says so; that of a handle if it was lent."""
-    for entry in _entries(directory, program, lock_bytes, state):
-        return lent(program, entry.life) if entry.lent else f"{program:016x}"
-    return None
+def _life_of(entry: BoardEntry) -> str:
+    """Name the life of the program of a slot; that of a handle if it was lent."""
+    return lent(entry.program, entry.life) if entry.lent else f"{entry.program:016x}"
 
 
 def _entries(

@@ -13,6 +13,7 @@ from coterie.engines.file.directory.program_record import (
     HOLDS,
     WAITS,
     BoardEntry,
+    ReadingLimit,
     programs,
     read_board,
 )
@@ -36,26 +37,30 @@ def parties_of(directory: Directory, name: str) -> LockParties:
     return all_parties(directory, name).get(name, LockParties([], []))
 
 
-def all_parties(directory: Directory, only: str | None = None) -> dict[str, LockParties]:
+def all_parties(
+    directory: Directory, only: str | None = None, limit: ReadingLimit | None = None
+) -> dict[str, LockParties]:
     """Read which tasks hold or wait for which locks, or for one of them; nothing is changed.
 
-    A directory that does not exist, or is removed meanwhile, has no locks.
+    A directory that does not exist, or is removed meanwhile, has no locks. The limit counts what is left out.
     """
     try:
         with directory.open() as folder, folder.enter(BOARDS) as boards:
             lock_file = os.open(LOCK_FILE, READ, dir_fd=folder.descriptor)
             try:
-                return _all_parties(boards.descriptor, lock_file, only)
+                return _all_parties(boards.descriptor, lock_file, only, limit or ReadingLimit())
             finally:
                 os.close(lock_file)
     except FileNotFoundError:
         return {}
 
 
-def _all_parties(boards: int, lock_file: int, only: str | None) -> dict[str, LockParties]:
+def _all_parties(
+    boards: int, lock_file: int, only: str | None, limit: ReadingLimit
+) -> dict[str, LockParties]:
     entries: dict[str, list[BoardEntry]] = {}
     for program in programs(boards):
-        for entry in read_board(boards, program, lock_file):
+        for entry in read_board(boards, program, lock_file, limit):
             if only is None or entry.name == only:
                 entries.setdefault(entry.name, []).append(entry)
     parties = {}
@@ -92,14 +97,15 @@ def party(entry: BoardEntry) -> Party:
     holds = entry.state == HOLDS
     owner = entry.process
     if entry.user != os.geteuid():
-        owner = f"{owner} ({_user_name(entry.user)})"
+        owner = f"{owner} ({user_name(entry.user)})"
     if not holds:
         return Party(entry.name, owner, entry.since, None, entry.shared)
     since = entry.granted or entry.since
     return Party(entry.name, owner, since, entry.token, entry.shared, since - entry.since)
 
 
-def _user_name(user: int) -> str:
+def user_name(user: int) -> str:
+    """Name a user, by the system."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from coterie.algorithms.deadlock.condition import any_of
-from coterie.engines.file.directory.folder import Directory
+from coterie.engines.file.directory.folder import Directory, directory_at, folder_of
+from coterie.engines.file.directory.lock_file import LOCK_FILE
+from coterie.engines.file.directory.program_record import FOREIGN_BYTES_MAX, ReadingLimit
 from coterie.engines.file.engine import make_engine
-from coterie.engines.file.parties import LockParties, all_parties, party
+from coterie.engines.file.parties import LockParties, all_parties, party, user_name
 from coterie.errors import Unavailable
 from coterie.locks.deadlocks.collection import Collection
 from coterie.locks.deadlocks.graph import lasting_graph
@@ -39,11 +43,11 @@ class DirectoryState(msgspec.Struct, frozen=True):
     health: int = 0  # it works as long as it can be read
 
 
-def inspect(folder: Path) -> DirectoryState:
-    """List the locks that are held or waited for."""
+def inspect(folder: Path, limit: ReadingLimit | None = None) -> DirectoryState:
+    """List the locks that are held or waited for; the limit counts boards that are left out."""
     locks = [
         LockState(name, list(map(party, inside)), [], list(map(party, waiting)))
-        for name, (inside, waiting) in sorted(_parties(folder).items())
+        for name, (inside, waiting) in sorted(_parties(folder, limit).items())
     ]
     return DirectoryState(str(folder), locks)
 
@@ -59,9 +63,9 @@ def inspect_waits(folder: Path) -> Graph[str]:
     return lasting_graph(first, _collect(_parties(folder)))
 
 
-def _parties(folder: Path) -> dict[str, LockParties]:
+def _parties(folder: Path, limit: ReadingLimit | None = None) -> dict[str, LockParties]:
     try:
-        return all_parties(Directory(str(folder)))
+        return all_parties(Directory(str(folder)), limit=limit)
     except OSError as error:
         raise Unavailable(f"the lock directory {folder}: {error}") from None
 
@@ -103,6 +107,28 @@ def _wait(entries: dict[str, BoardEntry]) -> LockWait | None:
     return LockWait(max(numbers), any_of(*map(Wanted, entries)), int(since * 1e9), since)
 
 
+def doubts(url: str) -> list[tuple[str, str]]:
+    """Say who besides root could take away the locks of a shared directory, and what to do; nothing is changed."""
+    path = folder_of(url)
+    try:
+        with directory_at(path).open() as folder:
+            sharing = folder.sharing
+            words = os.stat(LOCK_FILE, dir_fd=folder.descriptor, follow_symlinks=False)
+    except OSError:  # there is none yet, or it cannot be read, which the status has said
+        return []
+    if not sharing.writers & stat.S_IWOTH:
+        return []
+    found = []
+    for name, user in ((path, sharing.user), (f"{path}/{LOCK_FILE}", words.st_uid)):
+        if user:
+            text = f"{name} belongs to {user_name(user)}, who can take away the locks of all users"
+            found.append((text, f"sudo chown root {name}"))
+    if not sharing.mode & stat.S_ISVTX:
+        text = f"{path} is not sticky, so every user can remove its files"
+        found.append((text, f"chmod 1777 {path}"))
+    return found
+
+
 # In words
 
 
@@ -123,16 +149,24 @@ class DirectorySource:
         return await asyncio.to_thread(self._read, locks=locks, waits=waits)
 
     def _read(self, *, locks: bool, waits: bool) -> Status:
-        name = str(self._folder)
-        absent = (locks or waits) and not self._folder.exists()
+        name, limit = str(self._folder), ReadingLimit()
+        notes = []
+        if (locks or waits) and not self._folder.exists():
+            notes.append(f"{name} does not exist: no lock has been taken yet")
+        state = inspect(self._folder, limit) if locks else DirectoryState(name, [])
+        for user, count in limit.left_out.items():
+            notes.append(
+                f"{count} boards of {user_name(user)} are left out: together they are larger than"
+                f" {FOREIGN_BYTES_MAX >> 20} MiB"
+            )
         return Status(
             "lock directory",
             name,
-            inspect(self._folder) if locks else DirectoryState(name, []),
+            state,
             [],
             (),
             "readable",
             f"no nodes: {name} is a lock directory on this machine; try coterie status locks",
             inspect_waits(self._folder) if waits else None,
-            notes=[f"{name} does not exist: no lock has been taken yet"] if absent else [],
+            notes=notes,
         )

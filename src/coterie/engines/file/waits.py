@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from coterie.engines.file.directory.folder import WAITS
 from coterie.engines.file.directory.wait_board import Notice, read_wait, sweep
 from coterie.engines.file.parties import parties_of
-from coterie.locks.deadlocks.reports import Hold, LockOwner, OwnerId, Wanted
+from coterie.locks.deadlocks.reports import Hold, LockOwner, LockWait, OwnerId, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,6 @@ class WaitBoard:
     ) -> None:
         """Speak for these owners; `held` returns the claims that hold a lock."""
         self._directory = directory
-        self._board = f"{directory.path}/{WAITS}"
         self._waits = waits
         self._held = held
         self._notices: dict[Owner, Notice] = {}
@@ -57,7 +56,7 @@ class WaitBoard:
 
     def _notice(self, owner: LockOwner) -> Notice:
         with self._directory.open() as folder, folder.enter(WAITS, make=True) as board:
-            return Notice(board, self._board, owner)
+            return Notice(board, owner)
 
     def withdraw(self, owner: Owner) -> None:
         """Take the notice of an owner down, if there is one."""
@@ -74,8 +73,18 @@ class WaitBoard:
 
     def _hold(self, wanted: Wanted, entry: BoardEntry) -> Hold:
         owner = OwnerId(entry.participant, entry.owner)
-        wait = read_wait(self._board, owner, entry.user)
+        wait = self._read_wait(owner, entry.user)
         if wait is not None and wanted in wait.condition.targets():
             wait = None  # it has just been granted this very lock, and is about to go on
         told = LockOwner(owner, entry.process, entry.task, wait)
         return Hold(wanted, entry.token, told, entry.shared)
+
+    def _read_wait(self, owner: OwnerId, user: int) -> LockWait | None:
+        # Where no task has waited so far there is no board.
+        with (
+            contextlib.suppress(OSError),
+            self._directory.open() as folder,
+            folder.enter(WAITS) as board,
+        ):
+            return read_wait(board, owner, user)
+        return None

@@ -318,6 +318,17 @@ class LeaseGroup(Generic[SupplyT]):
             self.end(claim)
         self.supply.stop()
 
+    def change_supply(self, enter: Callable[[LeaseGroup[SupplyT]], SupplyT]) -> None:
+        """Go on with another supply, of which nothing was granted yet: what waits is asked for there."""
+        assert not self.held(), "a hold rests on the votes of the supply that granted it"
+        for lock in self.queues:
+            self.supply.withdraw(lock)
+        self.supply.stop()
+        self.supply = enter(self)
+        self._stock = self.supply.stock
+        for lock, queue in self.queues.items():
+            self._ask(self.supply.acquire, queue, lock)
+
     def _join_line(self, queue: LocalQueue, claim: LeasedClaim) -> None:
         """Let a claim wait behind others here, or share the hold that they have."""
         if claim.shared:

@@ -1,10 +1,14 @@
-"""The lock directory: how it is made, opened, and shared by users who need not trust each other's files.
+"""The lock directory: how it is opened, and shared by users who need not trust each other's files.
 
 A directory that more than one user may write is a place where one can lay traps for another: a symbolic
-link where a file is expected, a pipe that blocks the process that opens it, a file that only its owner can
-open. So everything in it is reached through the descriptor of the open directory, one name at a time and
-never through a link; what is opened is looked at before it is used; files are created with `O_EXCL`; and
-what others have to open is given a mode that the umask of its creator does not take away.
+link where a file is expected, a pipe that blocks the process that opens it, a file of the other that was
+moved to a name of ours. So everything in it is reached through the descriptor of the open directory, one
+name at a time and never through a link; what is opened is looked at before it is used; files are created
+with `O_EXCL`, closed to all others, and opened by their descriptor to those who share the directory.
+
+The mode of a folder says who these are. A file in a folder that others may write is used only if they may
+write the file as well, or if it cannot be anything but ours: so no other
+user makes us write, or open to others, what was closed to it.
 
 `O_CREAT` is used for files that must not exist yet, and for nothing else: where `fs.protected_regular` is
 set, it is refused for files of other users in a directory such as /tmp.
@@ -18,16 +22,23 @@ import fcntl
 import os
 import stat
 import time
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.errors import UsageError
 from coterie.locks.url import without_password
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PRIVATE, COMMON = 0o700, 0o1777  # the modes of a directory for one user, and for all
 # The one directory that every user may write and that is emptied neither when the user logs out nor when
 # the machine starts, for the tokens would begin again.
 DEFAULT_FOLDER = "/var/tmp/coterie"  # noqa: S108 - what that takes is described above
+OTHERS_WRITE = 0o022
 BOARDS, LINES, WAITS = "boards", "lines", "waits"
+CLOSED_FILE = 0o600  # the mode in which every file is made; what others may do is added later
+WORKSHOP = ".new"
+NOT_PLAIN = "is not a plain file: another program, or user, has put it there"
 ADMISSION_TRIES, PAUSE_SECONDS = 50, 0.001
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,56 +47,94 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Sharing(NamedTuple):
-    """Which users may write a lock directory; the files in it are for the same ones."""
+    """Which users may write a folder; the files in it are for the same ones."""
 
     mode: int
     user: int
     group: int
 
+    @classmethod
+    def of(cls, descriptor: int) -> Self:
+        """Read it from an open folder, as it is now."""
+        found = os.fstat(descriptor)
+        return cls(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
+
     @property
     def writers(self) -> int:
-        """The write bits of those who are not the owner; 0 if the directory is not shared."""
-        return self.mode & 0o022
+        """The write bits of those who are not the owner; 0 if the folder is not shared."""
+        return self.mode & OTHERS_WRITE
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether no other user can put something else in the place of what we make in the folder."""
+        return self.user in (0, os.geteuid()) and (
+            not self.writers or bool(self.mode & stat.S_ISVTX)
+        )
 
     def admit(self, descriptor: int, *, to_write: bool = False) -> None:
-        """Let the users of the directory read a file that we created, or write it too."""
-        self._admit(descriptor, 0o600 | self.writers << 1 | (self.writers if to_write else 0))
+        """Let the users of the folder read a file or pipe that we made and that is still closed, or write it."""
+        if self.writers:
+            self._admit(descriptor, 0o600 | self.writers << 1 | (self.writers if to_write else 0))
+        elif self.user != os.geteuid():
+            # Only root is let into the folder of one user. What the user has to write belongs to the user
+            # then. The rest stays root's: a file that is mapped must not be cut short by another.
+            if to_write:
+                os.fchown(descriptor, self.user, self.group)
+            else:
+                os.fchmod(descriptor, 0o644)
 
     def admit_to_folder(self, descriptor: int) -> None:
-        """Let the users of the directory use a folder that we made."""
-        self._admit(descriptor, self.mode)
+        """Let the users of the folder use one in it that we made and that is still closed."""
+        if self.writers:
+            self._admit(descriptor, self.mode)
+        elif self.user != os.geteuid():
+            os.fchown(descriptor, self.user, self.group)
 
-    def mend(self, descriptor: int, *, folder: bool = False) -> None:
-        """Admit the users to a file or folder that was made before the directory was shared."""
-        if not self.writers:
-            return
-        found = os.fstat(descriptor)
-        if found.st_uid == os.geteuid() and found.st_mode & self.writers != self.writers:
-            if folder:
-                self.admit_to_folder(descriptor)
-            else:
-                self.admit(descriptor, to_write=True)
+    def admits(self, found: os.stat_result) -> bool:
+        """Return whether all users of a shared folder may write a file in it."""
+        if self.writers & ~found.st_mode:
+            return False
+        return bool(self.writers & stat.S_IWOTH) or found.st_gid == self.group
+
+    def opens(self, found: os.stat_result) -> bool:
+        """Return whether a file or pipe is open to the users of the folder for writing, or theirs."""
+        return self.admits(found) if self.writers else found.st_uid == self.user
+
+    def objection(self, found: os.stat_result, names: int | None = None) -> str:
+        """Say why a file that its users write is not used; empty if nothing speaks against it.
+
+        It has as many `names` as the system counts, if it is not given.
+
+        In a shared folder any user may have moved any file to its place, also one that is not its own.
+        But nothing that was closed to the users of the folder passes here.
+        """
+        if not stat.S_ISREG(found.st_mode):
+            return NOT_PLAIN
+        if (found.st_nlink if names is None else names) > 1:
+            return "has a second name, which may be one of another user elsewhere"
+        if self.writers:
+            mode = stat.S_IMODE(found.st_mode)
+            return "" if self.admits(found) else f"is closed to users of the directory ({mode:03o})"
+        if found.st_uid != self.user:
+            return f"belongs to uid {found.st_uid}, and the directory to uid {self.user}"
+        return ""
 
     def _admit(self, descriptor: int, mode: int) -> None:
-        if self.writers:
-            if self.writers & stat.S_IWGRP and os.fstat(descriptor).st_gid != self.group:
-                with contextlib.suppress(PermissionError):  # not of that group: others may write
-                    os.fchown(descriptor, -1, self.group)
-            os.fchmod(descriptor, mode)
-        elif self.user != os.geteuid():
-            # Only root is let into the directory of one user. It leaves there nothing that it owns, for
-            # the user could not open it.
-            with contextlib.suppress(PermissionError):
-                os.fchown(descriptor, self.user, self.group)
+        if self.writers & stat.S_IWGRP and os.fstat(descriptor).st_gid != self.group:
+            try:
+                os.fchown(descriptor, -1, self.group)
+            except PermissionError:  # we are not of that group
+                if not self.writers & stat.S_IWOTH:
+                    return  # it would be open to another group
+        os.fchmod(descriptor, mode)
 
 
 class Folder:
     """An open folder of a lock directory."""
 
-    def __init__(self, descriptor: int, sharing: Sharing) -> None:
+    def __init__(self, descriptor: int) -> None:
         """Use that descriptor, and close it in the end."""
         self.descriptor = descriptor
-        self.sharing = sharing
 
     def __enter__(self) -> Self:
         """Return the folder, to be closed at the end of the block."""
@@ -99,56 +148,88 @@ class Folder:
         """Close the descriptor."""
         os.close(self.descriptor)
 
-    def enter(self, name: str, *, make: bool = False) -> Folder:
-        """Open a folder in this one; `make` it if there is none."""
-        if not make:
-            return Folder(os.open(name, FOLDER, dir_fd=self.descriptor), self.sharing)
-        descriptor = self._open_or_make(name)
-        self.sharing.mend(descriptor, folder=True)
-        self._await_admission(descriptor)
-        return Folder(descriptor, self.sharing)
+    @property
+    def sharing(self) -> Sharing:
+        """Who may use it, now: the mode may change while a program has it open."""
+        return Sharing.of(self.descriptor)
 
-    def _open_or_make(self, name: str) -> int:
+    def enter(self, name: str, *, make: bool = False) -> Folder:
+        """Open a folder in this one; `make` it if there is none, and give an older one the mode of this one."""
+        if not make:
+            return Folder(os.open(name, FOLDER, dir_fd=self.descriptor))
+        sharing = self.sharing
+        descriptor = self._open_or_make(name, sharing)
+        try:
+            found = os.fstat(descriptor)
+            if sharing.writers & ~found.st_mode:
+                self._open_up(name, descriptor, found, sharing)
+            elif not sharing.writers and found.st_mode & 0o077 and _is_ours(found, sharing):
+                os.fchmod(descriptor, PRIVATE)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return Folder(descriptor)
+
+    def _open_or_make(self, name: str, sharing: Sharing) -> int:
         for _ in range(ADMISSION_TRIES):
             try:
                 return os.open(name, FOLDER, dir_fd=self.descriptor)
             except FileNotFoundError:
-                self._make(name)
+                _make(name, self.descriptor, sharing)
             except PermissionError:  # made by another user a moment ago, and not yet opened to us
-                if not self.sharing.writers:
+                if not sharing.writers:
                     raise
                 time.sleep(PAUSE_SECONDS)
         return os.open(name, FOLDER, dir_fd=self.descriptor)
 
-    def _make(self, name: str) -> None:
-        """Make a folder, unless another process is faster.
+    @staticmethod
+    def _open_up(of: str, descriptor: int, found: os.stat_result, sharing: Sharing) -> None:
+        """Admit the users to a folder that was made before its directory was shared.
 
-        Not by renaming one that is complete: that would replace an empty one, which others have open.
+        Up to now no other user could put anything into it, so what is in it is ours. Where another user
+        is just making the folder, wait a moment for its mode.
         """
-        try:
-            os.mkdir(name, dir_fd=self.descriptor)
-        except FileExistsError:
+        if found.st_uid == sharing.user == os.geteuid() and not found.st_mode & OTHERS_WRITE:
+            for name in os.listdir(descriptor):
+                with contextlib.suppress(OSError):
+                    _admit_older(name, descriptor, of, sharing)
+            sharing.admit_to_folder(descriptor)
             return
-        with Folder(os.open(name, FOLDER, dir_fd=self.descriptor), self.sharing) as made:
-            self.sharing.admit_to_folder(made.descriptor)
-
-    def _await_admission(self, descriptor: int) -> None:
-        """Wait a moment for the user who is just making a folder to open it to the others."""
         for _ in range(ADMISSION_TRIES):
-            found = os.fstat(descriptor)
-            if found.st_uid == os.geteuid() or not self.sharing.writers & ~found.st_mode:
+            if not sharing.writers & ~os.fstat(descriptor).st_mode:
                 return
             time.sleep(PAUSE_SECONDS)
 
     def create(self, name: str, *, to_write: bool = False) -> int:
         """Create a file that must not exist yet, and open it for reading and writing."""
-        descriptor = os.open(name, CREATE, 0o666, dir_fd=self.descriptor)
+        descriptor = os.open(name, CREATE, CLOSED_FILE, dir_fd=self.descriptor)
         try:
             self.sharing.admit(descriptor, to_write=to_write)
         except BaseException:
             os.close(descriptor)
+            self.unlink(name)
             raise
         return descriptor
+
+    @contextlib.contextmanager
+    def workshop(self) -> Iterator[int]:
+        """Give the folder in which to make what is opened again by its name: no other user can exchange it there.
+
+        That is this one, or a new one in it that is closed to others; what was made is moved out of it.
+        """
+        if self.sharing.keeps_names:
+            yield self.descriptor
+            return
+        from coterie.engines.file.directory.way import make_folder  # noqa: PLC0415 - seldom needed
+
+        name = f"{os.urandom(8).hex()}{WORKSHOP}"
+        descriptor = make_folder(name, self.descriptor)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                os.rmdir(name, dir_fd=self.descriptor)
 
     def rename(self, name: str, new: str) -> None:
         """Give a file of this folder another name."""
@@ -165,13 +246,56 @@ class Folder:
         return os.listdir(self.descriptor)
 
 
+def exchanged(name: str) -> OSError:
+    """Make the error for a name that leads no longer to what we have made under it."""
+    return OSError(errno.ESTALE, "another user has put something else in its place", name)
+
+
+def _make(name: str, parent: int, sharing: Sharing) -> None:
+    """Make a folder, unless another process is faster.
+
+    Not by renaming one that is complete: that would replace an empty one, which others have open.
+    """
+    from coterie.engines.file.directory.way import make_folder  # noqa: PLC0415 - seldom needed
+
+    try:
+        descriptor = make_folder(name, parent)
+    except FileExistsError:
+        return
+    try:
+        sharing.admit_to_folder(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _admit_older(name: str, folder: int, of: str, sharing: Sharing) -> None:
+    """Admit the users to a file or pipe in one of our folders, by which of them it is in."""
+    descriptor = os.open(name, READ, dir_fd=folder)
+    try:
+        found = os.fstat(descriptor)
+        is_plain = stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)
+        if is_plain and found.st_uid == os.geteuid() and found.st_nlink == 1:
+            sharing.admit(descriptor, to_write=of == LINES or name.endswith("bell"))
+    finally:
+        os.close(descriptor)
+
+
+def _is_ours(found: os.stat_result, sharing: Sharing) -> bool:
+    """Return whether we may change the mode of what is in a directory of one user: as this one, or as root."""
+    return found.st_uid == sharing.user and os.geteuid() in (0, sharing.user)
+
+
 class Directory:
     """A lock directory, which may be removed and made again while we use it."""
 
-    def __init__(self, path: str, mode: int = PRIVATE) -> None:
-        """Use that path; if nothing is there, a directory of that mode is made."""
+    def __init__(self, path: str, mode: int = PRIVATE, *, of_machine: bool = False) -> None:
+        """Use that path; if nothing is there, a directory of that mode is made.
+
+        That `of_machine` is for all users, and should be root's.
+        """
         self.path = path
-        self._mode = mode
+        self.of_machine = of_machine
+        self._sharing = Sharing(mode, os.geteuid(), os.getegid())
 
     def open(self, *, make: bool = False) -> Folder:
         """Open it as it is now; `make` it if there is none."""
@@ -182,10 +306,9 @@ class Directory:
                 raise
             self._make()
             descriptor = self._open()
-        found = os.fstat(descriptor)
         # If it is removed and we make it again, it is again for the users who had it.
-        self._mode = stat.S_IMODE(found.st_mode)
-        return Folder(descriptor, Sharing(self._mode, found.st_uid, found.st_gid))
+        self._sharing = Sharing.of(descriptor)
+        return Folder(descriptor)
 
     def complaint(self, error: OSError) -> str:
         """Describe an error in this directory, and how users share one if that is what is wrong."""
@@ -199,46 +322,38 @@ class Directory:
             " or choose another by COTERIE_DIR or file:/path"
         )
 
+    def owner_remark(self, sharing: Sharing) -> str:
+        """Say that the directory of all users is one user's, unless it is root's or our own; else nothing."""
+        if not self.of_machine or sharing.user in (0, os.geteuid()):
+            return ""
+        return (
+            f"the lock directory {self.path} belongs to uid {sharing.user}, who can take its locks away: let"
+            " root take a lock once, which makes it root's, or choose another by COTERIE_DIR"
+        )
+
     def _open(self) -> int:
         try:
             return os.open(self.path, FOLDER)
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENOTDIR):
                 raise
-            link = os.lstat(self.path)
-            if not stat.S_ISLNK(link.st_mode):
-                raise
+        from coterie.engines.file.directory.way import walk  # noqa: PLC0415 - seldom needed
+
         # The administrator and we ourselves may put the directory elsewhere, but no other user.
-        if link.st_uid not in (0, os.geteuid()):
-            raise Unavailable(
-                f"the lock directory {self.path} is a symbolic link of another user"
-                f" (uid {link.st_uid}), which is not followed; remove it, or choose another"
-                " directory by COTERIE_DIR or file:/path"
-            )
-        return os.open(self.path, FOLDER & ~os.O_NOFOLLOW)
+        passed = walk(self.path)
+        try:
+            return os.open(".", FOLDER, dir_fd=passed)
+        finally:
+            os.close(passed)
 
     def _make(self) -> None:
-        if not self._mode & 0o022:
-            os.makedirs(self.path, self._mode, exist_ok=True)
-            return
-        parent, name = os.path.split(self.path)
-        os.makedirs(parent, exist_ok=True)
-        new = f"{parent}/.{name}.{os.urandom(8).hex()}"
-        os.mkdir(new, PRIVATE)
-        # All folders belong to the user who makes the directory: in one that is sticky no other user
-        # but root can remove what is in them.
-        for folder in (BOARDS, LINES, WAITS, ""):
-            if folder:
-                os.mkdir(f"{new}/{folder}")
-            os.chmod(f"{new}/{folder}", self._mode)
-        try:
-            os.rename(new, self.path)  # complete, so that no user finds it half open
-        except OSError:
-            import shutil  # noqa: PLC0415 - seldom needed
+        from coterie.engines.file.directory.way import make_private, make_shared  # noqa: PLC0415 - seldom needed
 
-            shutil.rmtree(new)
-            if not os.path.exists(self.path):
-                raise
+        sharing = self._sharing
+        if sharing.writers:
+            make_shared(self.path, sharing.admit_to_folder, (BOARDS, LINES, WAITS))
+        else:
+            make_private(self.path)
 
 
 def default_folder() -> str:
@@ -268,7 +383,9 @@ def folder_of(url: str) -> str:
 
 def directory_at(path: str) -> Directory:
     """Use the directory at a path; that of all users is for all of them if it has to be made."""
-    return Directory(path, COMMON if path == DEFAULT_FOLDER else PRIVATE)
+    if path == DEFAULT_FOLDER:
+        return Directory(path, COMMON, of_machine=True)
+    return Directory(path)
 
 
 def read_quietly(descriptor: int) -> int:
@@ -281,11 +398,3 @@ def read_quietly(descriptor: int) -> int:
             flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
             fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_NOATIME)
     return descriptor
-
-
-def plain(descriptor: int, path: str) -> int:
-    """Return the descriptor if it is of a plain file; else close it and raise `ConfigError`."""
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    raise ConfigError(f"{path} is not a plain file: another program, or user, has put it there")

@@ -26,16 +26,26 @@ This module and those that it imports need neither an event loop nor any package
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import itertools
 import os
+import stat
+import time
 import weakref
 from _thread import RLock
 from typing import TYPE_CHECKING, TypeVar
 
 from coterie.engines.file.directory import byte_lock
-from coterie.engines.file.directory.folder import BOARDS, LINES, plain, read_quietly
+from coterie.engines.file.directory.folder import (
+    BOARDS,
+    CLOSED_FILE,
+    LINES,
+    NOT_PLAIN,
+    PAUSE_SECONDS,
+    read_quietly,
+)
 from coterie.engines.file.directory.pipes import (
     BELL,
     LIFE,
@@ -52,10 +62,11 @@ from coterie.engines.file.directory.program_record import (
     SHARES,
     WAITS,
     Board,
+    ReadingLimit,
     programs,
     read_board,
 )
-from coterie.engines.file.directory.tokens import TokenCell, TokenSource
+from coterie.engines.file.directory.tokens import HEADER, MAGIC, TokenCell, TokenSource
 from coterie.engines.file.directory.wait_queue import (
     RECORD,
     QueuedWaiter,
@@ -63,17 +74,20 @@ from coterie.engines.file.directory.wait_queue import (
     first_in,
     remove,
 )
+from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Directory, Folder
 
 LOCK_FILE = "words"  # its name in the directory
+UNNAMED = ".new"  # the end of the name under which it is made
 LOCKS_OFFSET = 1 << 62
 LOCKS_BITS = 61
 OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 KNOWN_MAX = 4096  # names whose bytes are remembered
 OPEN_TRIES = 100
 SWEPT_AT_ONCE = 8  # boards and queues that are looked at when a program comes
+SWEPT_BYTES_MAX = 1 << 18  # of a board of another user
 QUEUE_BYTES_MAX = 1 << 16  # after which a queue is removed as soon as no task waits
 IDLE_QUEUES_MAX = 8  # handles that keep a queue open for their next wait
 
@@ -152,20 +166,20 @@ class LockDirectory:
         self._descriptors: list[int] = []
         with _no_fork:
             try:
-                folder = self._keep(directory.open(make=True))
+                folder = self._folder = self._keep(directory.open(make=True))
                 self.descriptor = open_lock_file(folder, self._path)  # locks nothing that lasts
                 self._descriptors.append(self.descriptor)
                 self._inode, self._device = _identity(self.descriptor)
                 self.tokens = TokenSource(self.descriptor, folder, self._path)
                 self.queues = self._keep(folder.enter(LINES, make=True))
                 self.boards = self._keep(folder.enter(BOARDS, make=True))
+                self.remarks = [*self.tokens.remarks, *self._see_to_owner(directory)]
                 # Before the board: a board without a living pipe is swept away by others.
                 self._pipe(LIFE)
                 self.board = Board(self.boards, self.program, process, participant)
             except BaseException:
                 self._close_all()
                 raise
-            self._folder = folder
             self.bells = Bells(self.boards.descriptor)
             _all_directories.add(self)
         self._sweep()
@@ -329,6 +343,26 @@ class LockDirectory:
         for descriptor in descriptors:
             os.close(descriptor)
 
+    def _see_to_owner(self, directory: Directory) -> list[str]:
+        """Make what all users share root's if we are root; else say whose it is."""
+        sharing = self._folder.sharing
+        if not sharing.writers & stat.S_IWOTH or not (directory.of_machine or sharing.user == 0):
+            return []
+        if os.geteuid():
+            return list(filter(None, [directory.owner_remark(sharing)]))
+        # The checks of `open_lock_file` have passed: nothing in it has been closed to others. The
+        # directory first: then no other user can exchange what is in it.
+        for descriptor in (self._folder.descriptor, self.descriptor):
+            if os.fstat(descriptor).st_uid:
+                os.fchown(descriptor, 0, -1)
+        if directory.of_machine and not sharing.mode & stat.S_ISVTX:
+            os.fchmod(self._folder.descriptor, sharing.mode | stat.S_ISVTX)
+        for folder in (self.queues, self.boards):
+            found = folder.sharing
+            if found.user and found.writers == sharing.writers:
+                os.fchown(folder.descriptor, 0, -1)
+        return []
+
     def _keep(self, folder: Folder) -> Folder:
         self._descriptors.append(folder.descriptor)
         return folder
@@ -348,13 +382,19 @@ class LockDirectory:
             life = open_life(boards, f"{program:016x}")
             if life is not None:
                 os.close(life)
-            elif not read_board(boards, program, self.descriptor):
+            elif self._is_over(program):
                 left = (
                     f"{program:016x}"  # its board, its pipes, and those of its handles and threads
                 )
                 for name in self.boards.names():
                     if name.startswith(left):
                         self.boards.unlink(name)
+
+    def _is_over(self, program: int) -> bool:
+        """Return whether no slot of the board of a program that has ended counts; no board of a giant is read."""
+        limit = ReadingLimit(SWEPT_BYTES_MAX)
+        found = read_board(self.boards.descriptor, program, self.descriptor, limit)
+        return not found and not limit.left_out
 
     def _some(self, found: list[Kind]) -> list[Kind]:
         first = self.program % max(1, len(found))
@@ -620,23 +660,77 @@ def is_queue_name(name: str) -> bool:
 
 
 def open_lock_file(folder: Folder, path: str) -> int:
-    """Open the file, or create it for all users of the directory."""
+    """Open the file, or create it for all users of the directory.
+
+    Raise `ConfigError` if it is none of ours: before it is written to, and before its mode is changed.
+    """
+    reason = ""
     for _ in range(OPEN_TRIES):
         try:
-            descriptor = plain(os.open(LOCK_FILE, OPEN, dir_fd=folder.descriptor), path)
+            descriptor = os.open(LOCK_FILE, OPEN, dir_fd=folder.descriptor)
         except FileNotFoundError:
             _create(folder)
-        else:
-            folder.sharing.mend(descriptor)
+            continue
+        try:
+            reason = _objection(folder, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if not reason:
             return descriptor
-    raise ReplacedError
+        os.close(descriptor)
+        time.sleep(PAUSE_SECONDS)  # it may just be made
+    if not reason:
+        raise ReplacedError
+    raise ConfigError(
+        f"{path} {reason}: it is neither used nor changed; end the programs that use the directory, and"
+        " remove the file, or choose another directory by COTERIE_DIR or file:/path"
+    )
+
+
+def _objection(folder: Folder, descriptor: int) -> str:
+    """Say why a file is not used as `words`; empty if it is one, which has its mode then."""
+    sharing, found = folder.sharing, os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        return NOT_PLAIN
+    begin = os.pread(descriptor, HEADER.size, 0)
+    is_lock_file = begin.startswith(MAGIC)
+    # One that was made by an earlier version, or before a power failure, may have no header yet.
+    if not is_lock_file and begin.strip(b"\0"):
+        return "does not begin like a lock file of coterie"
+    names = found.st_nlink
+    if names > 1:
+        names -= _unfinished(folder, found)
+    objection = sharing.objection(found, names)
+    if not objection and not sharing.writers and found.st_mode & 0o077:
+        os.fchmod(descriptor, CLOSED_FILE)  # it was made by an earlier version
+    # Made before we shared our directory: only the user whose directory and file it is opens it to others.
+    is_ours = found.st_uid == sharing.user == os.geteuid()
+    if objection and sharing.writers and is_ours and is_lock_file and names == 1:
+        sharing.admit(descriptor, to_write=True)
+        return sharing.objection(os.fstat(descriptor), names)
+    return objection
+
+
+def _unfinished(folder: Folder, found: os.stat_result) -> int:
+    """Count the names under which a file was made, and remove them: a killed process has left them."""
+    count = 0
+    for name in folder.names():
+        if name.startswith(f"{LOCK_FILE}-") and name.endswith(UNNAMED):
+            with contextlib.suppress(FileNotFoundError):
+                other = os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False)
+                if os.path.samestat(other, found):
+                    count += 1
+                    folder.unlink(name)
+    return count
 
 
 def _create(folder: Folder) -> None:
-    """Create the file; it gets its name when it has its mode, so that no user finds it closed."""
-    new = f"{LOCK_FILE}-{os.urandom(8).hex()}.new"
-    os.close(folder.create(new, to_write=True))
+    """Create the file; it gets its name when it has its header and its mode, so that no user finds it without."""
+    new = f"{LOCK_FILE}-{os.urandom(8).hex()}{UNNAMED}"
+    descriptor = folder.create(new, to_write=True)
     try:
+        os.write(descriptor, HEADER.pack(MAGIC, b"", 0, 0))  # of no boot
         os.link(new, LOCK_FILE, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
     except FileExistsError:
         pass  # another process was faster
@@ -646,6 +740,7 @@ def _create(folder: Folder) -> None:
         # No links here. If another process has made the file meanwhile, it sees that it is replaced.
         folder.rename(new, LOCK_FILE)
     finally:
+        os.close(descriptor)
         folder.unlink(new)
 
 

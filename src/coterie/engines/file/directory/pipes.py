@@ -16,7 +16,7 @@ from contextlib import suppress
 from select import POLLIN, poll
 from typing import TYPE_CHECKING
 
-from coterie.engines.file.directory.folder import read_quietly
+from coterie.engines.file.directory.folder import CLOSED_FILE, Sharing, exchanged, read_quietly
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder
@@ -35,13 +35,30 @@ def make_pipe(boards: Folder, path: str, name: str) -> int:
 
     For both: the writing end alone cannot be opened before a reader.
     """
-    if os.mkfifo in os.supports_dir_fd:
-        os.mkfifo(name, 0o666, dir_fd=boards.descriptor)
-    else:  # older versions of macOS; it fails if the name is taken, also by a link
-        os.mkfifo(f"{path}/{name}", 0o666)
-    descriptor = os.open(name, KEEP, dir_fd=boards.descriptor)
-    boards.sharing.admit(descriptor, to_write=name.endswith(BELL))
+    with boards.workshop() as shop:
+        if os.mkfifo in os.supports_dir_fd:
+            os.mkfifo(name, CLOSED_FILE, dir_fd=shop)
+        else:  # older versions of macOS; it fails if the name is taken, also by a link
+            os.mkfifo(f"{path}/{name}", CLOSED_FILE)
+            shop = boards.descriptor  # noqa: PLW2901
+        descriptor = _open_made(name, shop)
+        try:
+            boards.sharing.admit(descriptor, to_write=name.endswith(BELL))
+            if shop != boards.descriptor:
+                os.rename(name, name, src_dir_fd=shop, dst_dir_fd=boards.descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
     return read_quietly(descriptor)
+
+
+def _open_made(name: str, folder: int) -> int:
+    descriptor = os.open(name, KEEP, dir_fd=folder)
+    found = os.fstat(descriptor)
+    if stat.S_ISFIFO(found.st_mode) and found.st_uid == os.geteuid():
+        return descriptor
+    os.close(descriptor)
+    raise exchanged(name)
 
 
 def bell_name(program: int, bell: int) -> str:
@@ -120,8 +137,9 @@ class Bells:
             descriptor = os.open(name, WRITE_END, dir_fd=self._boards)
         except OSError:  # it has ended, or has never waited
             return None
-        # What is no pipe is nothing that we write to.
-        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        # What is no pipe is nothing that we write to, nor is a pipe that was closed to others.
+        found = os.fstat(descriptor)
+        if stat.S_ISFIFO(found.st_mode) and Sharing.of(self._boards).opens(found):
             return descriptor
         os.close(descriptor)
         return None

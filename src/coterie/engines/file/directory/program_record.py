@@ -23,8 +23,9 @@ from _thread import allocate_lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.engines.file.directory import byte_lock
-from coterie.engines.file.directory.folder import READ
+from coterie.engines.file.directory.folder import READ, exchanged
 from coterie.engines.file.directory.pipes import lent, open_life
+from coterie.engines.file.directory.tokens import TOKEN_MAX
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder
@@ -34,6 +35,7 @@ SHARES, LENT = 1, 2  # flags: in shared mode; a child may have inherited the des
 SLOT_BYTES = 512
 PAGE_BYTES = max(4096, mmap.ALLOCATIONGRANULARITY)
 BOARD_BYTES_MAX = 1 << 26
+FOREIGN_BYTES_MAX = 1 << 24  # of the boards of one other user that are read in one look
 MAGIC = b"coterie board 2\n"
 EARLIER = (
     b"coterie board 1\n"  # of programs that lock a byte of `words` for each descriptor instead
@@ -139,7 +141,7 @@ class Board:
         self._life = -1
         try:
             # One more, for the lock alone: a map has a copy of its descriptor, which a forked child keeps.
-            self._life = os.open(name, OPEN, dir_fd=boards.descriptor)
+            self._life = _open_again(name, boards, self._descriptor)
             byte_lock.call(self._life, byte_lock.SET, _LIVES)
             page, _ = self._find(0)
         except BaseException:
@@ -180,6 +182,14 @@ def _start(number: int) -> int:
     return PAGE_BYTES << (number - 1) if number else 0
 
 
+def _open_again(name: str, boards: Folder, descriptor: int) -> int:
+    again = os.open(name, OPEN, dir_fd=boards.descriptor)
+    if os.path.samestat(os.fstat(again), os.fstat(descriptor)):
+        return again
+    os.close(again)
+    raise exchanged(name)
+
+
 class BoardEntry(NamedTuple):
     """What a slot of a board says, and whose word that is."""
 
@@ -214,8 +224,31 @@ def programs(boards: int) -> list[int]:
     return found
 
 
-def read_board(boards: int, program: int, lock_file: int) -> list[BoardEntry]:
-    """Read what the board of a program says now; nothing if it has none.
+class ReadingLimit:
+    """How much of the boards of each other user is read in one look: a user may write any number of any size."""
+
+    def __init__(self, foreign_bytes_max: int = FOREIGN_BYTES_MAX) -> None:
+        """Begin a look."""
+        self._max = foreign_bytes_max
+        self._read: dict[int, int] = {}  # bytes, by user
+        self.left_out: dict[int, int] = {}  # boards, by user
+
+    def permits(self, found: os.stat_result) -> bool:
+        """Return whether to read a board, and count it."""
+        if found.st_uid == os.geteuid():
+            return found.st_size <= BOARD_BYTES_MAX
+        size = self._read.get(found.st_uid, 0) + max(found.st_size, PAGE_BYTES)
+        if size > self._max:
+            self.left_out[found.st_uid] = self.left_out.get(found.st_uid, 0) + 1
+            return False
+        self._read[found.st_uid] = size
+        return True
+
+
+def read_board(
+    boards: int, program: int, lock_file: int, limit: ReadingLimit | None = None
+) -> list[BoardEntry]:
+    """Read what the board of a program says now; nothing if it has none, or if the limit does not permit that.
 
     `lock_file` is a descriptor of the locks, of no handle, by which to see which slots of earlier programs count.
     """
@@ -225,9 +258,9 @@ def read_board(boards: int, program: int, lock_file: int) -> list[BoardEntry]:
         return []
     try:
         found = os.fstat(board)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(found.st_mode) or not (limit or ReadingLimit()).permits(found):
             return []
-        size = min(found.st_size, BOARD_BYTES_MAX)
+        size = found.st_size
         # What is being written while we read differs, and is left out: it is about to change.
         first, second = os.pread(board, size, 0), os.pread(board, size, 0)
         lives = byte_lock.blocked(board, _LIVES)
@@ -267,7 +300,9 @@ def _header(content: bytes) -> tuple[str, str]:
     queues = content[len(MAGIC) : SLOT_BYTES].split(b"\0")[0].decode("utf-8", "replace").split("\n")
     if not content.startswith((MAGIC, EARLIER)) or len(queues) < 2:
         return "unknown", ""
-    return queues[0], queues[1]
+    from coterie.locks.legible import legible  # noqa: PLC0415 - who takes a free lock reads no board
+
+    return legible(queues[0]), queues[1] if queues[1].isprintable() else ""
 
 
 def _entry(
@@ -290,8 +325,13 @@ def _entry(
     ) = fields
     if state > HOLDS or name_bytes > NAME_BYTES_MAX or task_bytes > SLOT_BYTES - TASK:
         return None
-    if life >> LIFE_BITS or not since >= 0:
+    if life >> LIFE_BITS or not 0 <= since <= LATEST or token > TOKEN_MAX:
         return None
+    name = slot[NAME : NAME + name_bytes].decode("utf-8", "replace")
+    if not name.isprintable():
+        return None  # no lock is called like this
+    from coterie.locks.legible import legible  # noqa: PLC0415 - as above
+
     (granted,) = MOMENT.unpack_from(slot, GRANTED)
     if state != HOLDS or task_bytes > TASK_BYTES_MAX or not since <= granted <= LATEST:
         granted = 0.0  # programs of earlier versions write the end of a long task there
@@ -300,12 +340,12 @@ def _entry(
         shared=bool(flags & SHARES),
         lent=bool(flags & LENT),
         offset=lock_offset,
-        name=slot[NAME : NAME + name_bytes].decode("utf-8", "replace"),
+        name=name,
         token=token,
         since=since,
         granted=granted,
         owner=owner,
-        task=slot[TASK : TASK + task_bytes].decode("utf-8", "replace"),
+        task=legible(slot[TASK : TASK + task_bytes].decode("utf-8", "replace")),
         request=request,
         position=position,
         life=life,

@@ -27,6 +27,7 @@ file of another; the highest of them counts. Neither exclusion nor order rests o
 from __future__ import annotations
 
 import os
+import stat
 import struct
 import time
 from typing import TYPE_CHECKING
@@ -46,6 +47,10 @@ HEADER = struct.Struct("<16s40sQQ")  # the magic, the boot, the floor, the end o
 CELL = struct.Struct("<QQQ")  # the last token, and by which program for which lock it was drawn
 CELLS, CELL_BYTES, FIRST_CELL = 1 << 16, 32, 4096
 AHEAD_MAX = 64  # tokens that are drawn at once
+DAMAGED = (
+    "in the lock directory is damaged, so tokens might not grow;"
+    " write into it a number above every token in use"
+)
 SPINS = 64
 STUCK_AFTER_SECONDS = 10.0
 PAUSE_SECONDS = 0.001
@@ -60,11 +65,14 @@ class TokenSource:
         self._path = path
         self._boot = boot_name()
         self._floor = self._reserved = 0
+        self.remarks: list[str] = []  # lines about what was left out
         self._lock_header(descriptor)
         try:
             # Where boots have no names, each opening might be the first one after a power failure.
             if not self._boot.strip() or not self._read(descriptor):
                 self._floor = self._after_reserve()
+                if self._floor >= TOKEN_MAX:
+                    raise self._exhausted(self._floor + 1)
                 self._reserve(descriptor, self._floor + RESERVED_AT_ONCE)
         finally:
             byte_lock.attempt(descriptor, _UNLOCK_HEADER)
@@ -107,11 +115,7 @@ class TokenSource:
             # No process of this boot gives a token that is not reserved: such a cell is damaged.
             token = max(self._floor, last if last <= self._reserved else 0) + 1
             if token > TOKEN_MAX:
-                raise ConfigError(
-                    f"the next token of {self._path} is {token}, above 2^53: a program or user has"
-                    " written there what coterie has not; stop all programs that use the directory"
-                    " and remove it"
-                )
+                raise self._exhausted(token)
             if token > self._reserved:
                 self._reserve(descriptor, token + RESERVED_AT_ONCE)
             return token
@@ -131,12 +135,13 @@ class TokenSource:
         if len(content) < HEADER.size:
             return False
         magic, boot, floor, reserved = HEADER.unpack(content)
-        if magic != MAGIC or boot != self._boot or not floor <= reserved:
+        if magic != MAGIC or boot != self._boot or not floor <= reserved <= TOKEN_MAX:
             return False
         self._floor, self._reserved = floor, reserved
         return True
 
     def _reserve(self, descriptor: int, reserved: int) -> None:
+        reserved = min(reserved, TOKEN_MAX)
         # Synced first: a token that is given is below what a power failure leaves.
         _save(self._folder, reserved)
         os.pwrite(descriptor, HEADER.pack(MAGIC, self._boot, self._floor, reserved), 0)
@@ -148,9 +153,26 @@ class TokenSource:
         The very first is the time in microseconds: if the directory is deleted, with a container for
         instance, later tokens are still larger unless the clock was set back.
         """
-        names = [name for name in self._folder.names() if _is_reserve(name)]
-        ends = [_reserved(self._folder, name) for name in names]
-        return max(ends, default=time.time_ns() // 1000)
+        sharing, now = self._folder.sharing, time.time_ns() // 1000
+        ends = []
+        for name in filter(_is_reserve, self._folder.names()):
+            end = _reserved(self._folder, name)
+            if end is None and not sharing.writers:
+                raise ConfigError(f"{name} {DAMAGED}")
+            if end is None:
+                # Any user can put nonsense there. The time stands in for it: honest tokens are below
+                # that, unless a million were drawn in each second or the clock was set back.
+                self.remarks.append(f"{name} {DAMAGED}; it is left out")
+                end = now
+            ends.append(end)
+        return max(ends, default=now)
+
+    def _exhausted(self, token: int) -> ConfigError:
+        return ConfigError(
+            f"the next token of {self._path} is {token}, above 2^53: a program or user has"
+            " written there what coterie has not; stop all programs that use the directory"
+            " and remove it"
+        )
 
 
 class TokenCell:
@@ -233,29 +255,45 @@ def _is_reserve(name: str) -> bool:
     return name == "reserve" or (user != name and user.isascii() and user.isdecimal())
 
 
-def _reserved(folder: Folder, name: str) -> int:
-    descriptor = os.open(name, READ, dir_fd=folder.descriptor)
+def _reserved(folder: Folder, name: str) -> int | None:
+    """Read the end of a reservation; None if the file does not say one.
+
+    Whose file it is does not matter: any user can write a number into its own.
+    """
     try:
-        return int(os.read(descriptor, 100).decode("ascii"))
-    except ValueError:
-        raise ConfigError(
-            f"{name} in the lock directory is damaged, so tokens might not grow;"
-            " write into it a number above every token in use"
-        ) from None
+        descriptor = os.open(name, READ, dir_fd=folder.descriptor)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        content = os.read(descriptor, 100).strip()
+    except OSError:
+        return None
     finally:
         os.close(descriptor)
+    end = int(content) if content.isdigit() else 0
+    return end if 0 < end <= TOKEN_MAX else None
 
 
 def _save(folder: Folder, reserved: int) -> None:
     """Write the end of the reservation so that a power failure leaves the old or the new one."""
-    name = f"reserve-{os.geteuid()}" if folder.sharing.writers else "reserve"
+    sharing = folder.sharing
+    name = f"reserve-{os.geteuid()}" if sharing.writers else "reserve"
     # A name that no other user can have taken before us.
     new = f"{name}-{os.urandom(8).hex()}.new"
-    file = folder.create(new)
+    # The user of a private directory has to read what root leaves there; in a shared one each has its own.
+    file = folder.create(new, to_write=not sharing.writers)
     try:
         os.write(file, f"{reserved}\n".encode())
         os.fsync(file)
-        folder.rename(new, name)
+        try:
+            folder.rename(new, name)
+        except (IsADirectoryError, PermissionError):
+            if not sharing.writers:
+                raise
+            # Another user has taken our name; each number counts.
+            folder.rename(new, f"{name}{int.from_bytes(os.urandom(4), 'big'):010}")
     except BaseException:
         folder.unlink(new)
         raise

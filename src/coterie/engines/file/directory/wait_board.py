@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.engines.file.directory.folder import READ
-from coterie.locks.deadlocks.reports import LockOwner, LockWait, OwnerId
+from coterie.locks.deadlocks.reports import LockOwner, LockWait, OwnerId, Wanted
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder
@@ -29,17 +29,18 @@ CONTENT_BYTES_MAX = 1 << 20
 class Notice:
     """A notice of this process."""
 
-    def __init__(self, board: Folder, path: str, owner: LockOwner) -> None:
-        """Put it up at the open board, which is at that path."""
+    def __init__(self, board: Folder, owner: LockOwner) -> None:
+        """Put it up at the open board."""
         self.owner = owner
-        name = _name(owner.id)
-        self._path = f"{path}/{name}"
+        self._name = name = _name(owner.id)
         unborn = f"{name}-{os.urandom(4).hex()}{UNBORN}"
-        self._lock = board.create(unborn)
+        self._lock = self._board = -1
         _notices.add(self)
+        self._lock = board.create(unborn)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(self._lock, msgspec.json.encode(owner))
+            self._board = os.dup(board.descriptor)
             # Others see it only locked, so that none takes it for that of a dead process.
             board.rename(unborn, name)
         except BaseException:
@@ -52,24 +53,26 @@ class Notice:
         if self._lock < 0:
             return
         with contextlib.suppress(OSError):  # gone, or another one is in its place
-            if os.path.samestat(os.lstat(self._path), os.fstat(self._lock)):
-                os.unlink(self._path)
+            found = os.stat(self._name, dir_fd=self._board, follow_symlinks=False)
+            if os.path.samestat(found, os.fstat(self._lock)):
+                os.unlink(self._name, dir_fd=self._board)
         self.abandon()
 
     def abandon(self) -> None:
-        """Close our descriptor without touching the file; forgotten first, for forked children."""
-        lock, self._lock = self._lock, -1
-        if lock >= 0:
-            os.close(lock)
+        """Close our descriptors without touching the file; forgotten first, for forked children."""
+        descriptors, self._lock, self._board = (self._lock, self._board), -1, -1
+        for descriptor in descriptors:
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
-def read_wait(board: str, owner: OwnerId, user: int) -> LockWait | None:
+def read_wait(board: Folder, owner: OwnerId, user: int) -> LockWait | None:
     """Read in which wait an owner is; None if it has put up no notice, or is dead.
 
     Only that user may speak for it.
     """
     try:
-        notice = os.open(f"{board}/{_name(owner)}", READ)
+        notice = os.open(_name(owner), READ, dir_fd=board.descriptor)
     except OSError:
         return None
     try:
@@ -80,8 +83,10 @@ def read_wait(board: str, owner: OwnerId, user: int) -> LockWait | None:
     except BlockingIOError:
         content = os.read(notice, min(found.st_size, CONTENT_BYTES_MAX))
         # A notice that another version of coterie wrote says nothing to us: its owner seems to run.
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            return msgspec.json.decode(content, type=LockOwner).wait
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            wait = msgspec.json.decode(content, type=LockOwner).wait
+            if wait is not None and all(map(_is_wanted, wait.condition.targets())):
+                return wait
         return None
     else:
         return None
@@ -101,6 +106,11 @@ def sweep(board: Folder) -> None:
                 board.unlink(name)
             finally:
                 os.close(notice)
+
+
+def _is_wanted(wanted: Wanted) -> bool:
+    """Return whether it can be what a program wants: no lock has a name that cannot be printed."""
+    return wanted.lock.isprintable() and wanted.requester.participant.isprintable()
 
 
 def _name(owner: OwnerId) -> str:

@@ -24,14 +24,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
 import struct
 import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.engines.file.directory import byte_lock
-from coterie.engines.file.directory.folder import read_quietly
+from coterie.engines.file.directory.folder import LINES, PAUSE_SECONDS, read_quietly
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder
@@ -40,7 +39,6 @@ OPEN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 READ_QUEUE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 RECORD = struct.Struct("<QQQ8x")  # the program, its request, and the bell that wakes it
 OPEN_TRIES = 100
-PAUSE_SECONDS = 0.001
 FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
@@ -67,8 +65,9 @@ class WaitQueue:
         self._kind = byte_lock.ALONE
         self._before = b""  # asks for all places before ours
         self._folder = queues.descriptor
-        self._descriptor = read_quietly(_open(queues, name))
-        self._inode = os.fstat(self._descriptor).st_ino
+        descriptor, found = _open(queues, name)
+        self._descriptor = read_quietly(descriptor)
+        self._inode = found.st_ino
 
     def is_in_place(self) -> bool:
         """Return True if the file is still the one of that name.
@@ -208,9 +207,12 @@ def remove(queues: Folder, name: str) -> None:
         pass
     except PermissionError:  # of another user
         with contextlib.suppress(OSError):
-            descriptor = _checked(os.open(name, OPEN, dir_fd=queues.descriptor), name)
-            os.ftruncate(descriptor, 0)
-            os.close(descriptor)
+            descriptor = os.open(name, OPEN, dir_fd=queues.descriptor)
+            try:
+                if not queues.sharing.objection(os.fstat(descriptor)):
+                    os.ftruncate(descriptor, 0)
+            finally:
+                os.close(descriptor)
 
 
 def _read(descriptor: int, position: int) -> QueuedWaiter | None:
@@ -218,26 +220,31 @@ def _read(descriptor: int, position: int) -> QueuedWaiter | None:
     return QueuedWaiter(*RECORD.unpack(content)) if len(content) == RECORD.size else None
 
 
-def _open(queues: Folder, name: str) -> int:
+def _open(queues: Folder, name: str) -> tuple[int, os.stat_result]:
     """Open the queue, or make it for all users of the directory."""
+    reason = ""
     for _ in range(OPEN_TRIES):
         try:
-            return _checked(os.open(name, OPEN, dir_fd=queues.descriptor), name)
+            descriptor = os.open(name, OPEN, dir_fd=queues.descriptor)
         except FileNotFoundError:
-            pass
+            with contextlib.suppress(FileExistsError):
+                os.close(queues.create(name, to_write=True))
+            continue
         except PermissionError:  # made by another user a moment ago, and not yet opened to us
             time.sleep(PAUSE_SECONDS)
             continue
-        with contextlib.suppress(FileExistsError):
-            os.close(queues.create(name, to_write=True))
-    return _checked(os.open(name, OPEN, dir_fd=queues.descriptor), name)
-
-
-def _checked(descriptor: int, name: str) -> int:
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    raise OSError(errno.EINVAL, "not a plain file", name)
+        found = os.fstat(descriptor)
+        reason = queues.sharing.objection(found)
+        if not reason:
+            return descriptor, found
+        os.close(descriptor)
+        time.sleep(PAUSE_SECONDS)  # it may just be made
+    if reason:
+        raise OSError(
+            errno.EINVAL, f"{LINES}/{name} {reason}; remove it when no task waits for the lock"
+        )
+    descriptor = os.open(name, OPEN, dir_fd=queues.descriptor)
+    return descriptor, os.fstat(descriptor)
 
 
 def _punch_hole(descriptor: int, end: int) -> None:

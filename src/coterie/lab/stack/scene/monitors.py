@@ -30,6 +30,7 @@ ACCUSATION = "refused: "  # how a node logs that it will not have a connection
 NUMBERS_WATCHED = 6  # of configurations, before the newest
 NO_ACCUSATIONS = (
     "did not prove itself",  # a caller that has died or given up
+    "leaves without a proof",  # one that wants another node or disk
     "no handshake in",  # one whose frames are stuck
     "of a start of the peer that is over",  # a letter or a call
     "does not tolerate restarts",

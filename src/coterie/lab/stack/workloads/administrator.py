@@ -150,7 +150,7 @@ async def _abort(standing: KnownConfiguration) -> Goal:
 
 def _setting(values: dict[str, str]) -> MakeGoal:
     async def goal(standing: KnownConfiguration) -> Goal:
-        return goal_to_set(standing, values)
+        return await goal_to_set(standing, values)
 
     return goal
 

@@ -165,6 +165,11 @@ class Changer(msgspec.Struct, array_like=True):
                 self._take_refusal(number, promised, out)
         self._advance(out)
 
+    def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
+        """Ask a voter that can be reached now, as what was sent before may have been lost."""
+        if self.phase is not Phase.OVER:
+            out.send(voter, Query())
+
     def seats(self) -> list[ProcessId]:
         """List the voters that it talks to, in order."""
         wanted = self.goal.part.seats if self.goal.part else ()

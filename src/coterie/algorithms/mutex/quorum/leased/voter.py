@@ -537,6 +537,17 @@ class Voter(msgspec.Struct, array_like=True):
         self.abstains_until = NEVER
         self._forget_votes()
 
+    def end_abstention(self, out: Outbox[Frame]) -> None:
+        """9: give votes at once, as an operator vouches that no participant counts any vote of before.
+
+        All that a lease protects is over by that word: what was given before a start, and what sessions
+        have that are left of participants which were killed. Tokens go on above the bound, as after a
+        start, so they rest on nothing that the operator says.
+        """
+        self._forget_votes()
+        self.abstains_until = NEVER
+        self._merge(self.floor)
+
     def _forget_votes(self) -> None:
         """Forget what was given, as a crash does; no participant gets it counted here again.
 
