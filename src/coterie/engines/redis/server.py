@@ -40,6 +40,7 @@ LEASE_SECONDS_MIN = 0.5
 BEATS_PER_LEASE = 3
 CALL_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
+LAPSED = "it was removed: its lease has run out for those who wait, or the server has lost it"
 GONE = -1  # what a script answers whose session is over
 SECURE = ("rediss", "valkeys")
 
@@ -615,7 +616,7 @@ class RedisSession:
         )
         first = answer[0] if isinstance(answer, list) and answer else answer
         if first == GONE:
-            self._end("it was removed: its lease has run out for those who wait, or was forgotten")
+            self._end(LAPSED)
             raise SessionLost(self._lost)
         return answer
 
