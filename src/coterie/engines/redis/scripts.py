@@ -179,7 +179,7 @@ return {past()}
 """)
 
 # Move the counter on; return it, how many entries the session has, and what is seen of the past and of the
-# neighbour: the next session in the order of names. So those that live observe all, whoever waits.
+# neighbour: the next session in the order of names. So those that live observe all sessions.
 RENEW = _script("""
 local session = ARGV[1]
 if not is_ours(session, ARGV[2]) then return {-1} end
