@@ -485,7 +485,8 @@ async def test_holds_go_on_where_the_server_is_stopped_in_order_and_started_agai
             await asyncio.to_thread(own.start)
             await until_renewed(first, first.expires_at)
             assert not await ask(own, "select is_open from coterie.past")
-            assert await ann.lock("y").acquire(timeout=0) is None
+            with pytest.raises(Unavailable, match=r"it was restarted; .* be held for \d+ s more"):
+                await ann.lock("y").acquire(timeout=0)
             await first.release()
 
 

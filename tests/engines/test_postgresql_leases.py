@@ -302,6 +302,27 @@ async def test_what_holding_and_waiting_cost_does_not_depend_on_the_number_of_lo
             await (await task).release()
 
 
+# An older state
+
+
+@in_loop
+async def test_a_server_that_comes_up_with_an_older_state_ends_no_hold_late(
+    server: PostgresqlServer,
+) -> None:
+    """As a standby that has the session and not the entry; and one that has an entry which was left."""
+    async with programs(server, 2) as (ann, bob):
+        held, other = await taken(ann), await taken(bob, "y")
+        text = await ask(server, "select queue[1] from coterie.line where lock = 'y'")
+        await ask(server, "insert into coterie.line values ('left', array[$1])", "x99" + text[2:])
+        await ask(server, "delete from coterie.line where lock = 'x'")
+        await ask(server, "update coterie.memory set mark = 'older'")
+        await asyncio.to_thread(server.end_sessions)
+        await held.lost
+        await until_renewed(other, other.expires_at)
+        await until_entries(server, "left", 0)
+        await other.release()
+
+
 # What hurts elsewhere
 
 

@@ -50,6 +50,9 @@ class Listener:
         self.letters: asyncio.Queue[bytes] = asyncio.Queue()
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
+    def closed(self, reason: str, until: float) -> None:
+        raise AssertionError(reason)
+
     def renewed(self, sent_at: float) -> None:
         self.renewals.append(sent_at)
 

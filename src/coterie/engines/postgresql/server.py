@@ -132,6 +132,7 @@ class PostgresqlSession:
         self._lost = ""
         self._connection: LockConnection | None = None
         self._connecting = asyncio.Lock()
+        self._run = ""  # of the server, which our entries were compared with
         self._is_open = False  # whether the run is
         self._entries: dict[Ticket, LockEntry] = {}
         self._observed = observed  # the sessions before our entries, and the past
@@ -306,10 +307,11 @@ class PostgresqlSession:
 
     async def _remove(self, lock: str, entry: LockEntry) -> bool:
         """Remove an entry, if it is there; most that were let in at once are alone, and cost less."""
-        if entry.has_waited:
-            _, removed = await self._ask(statements.LEAVE, lock, entry.text, self._is_open)
-        else:
+        if not entry.has_waited:
             _, removed = await self._ask(statements.LEAVE_ALONE, lock, entry.text)
+            if removed:
+                return True
+        _, removed = await self._ask(statements.LEAVE, lock, entry.text, self._is_open)
         if not removed:
             _, removed = await self._ask(statements.REMOVE, lock, entry.text)
             if removed:
@@ -454,9 +456,11 @@ class PostgresqlSession:
         self._is_open = is_open
         if is_open:
             self._observed.forget(PAST)
+            self._told.closed("", system.now())
             self._wake_all()
         else:
             self._observed.saw(PAST, run, lease, system.now())
+            self._told.closed("it was restarted", self._observed.removal_at(PAST))
 
     # Questions
 
@@ -520,12 +524,9 @@ class PostgresqlSession:
             if self._connection is None or not self._connection.is_up:
                 made = await self._server.connect(self.lease)
                 try:
-                    async with asyncio.timeout(self._limit):
-                        await made.listen(_channel(self._name), self._hear)
-                except BaseException as error:
+                    await self._begin_on(made)
+                except BaseException:
                     await made.close()
-                    if isinstance(error, Exception):
-                        raise Unavailable(f"{self._server}: no answer in time") from None
                     raise
                 self._connection = made
                 self._parts.clear()
@@ -533,6 +534,30 @@ class PostgresqlSession:
                 made.on_end(self._wake_all)  # connect again, for notices
                 self._wake_all()  # some may have been lost
             return self._connection
+
+    async def _begin_on(self, made: LockConnection) -> None:
+        """Listen, and compare our entries on another run of the server: it may have come up with an older state.
+
+        Then it may have our session, which goes on to be renewed, and not an entry which we hold a lock by. No
+        one is let in on that run before the leases of the former one are over; ours is not renewed there.
+        """
+        try:
+            async with asyncio.timeout(self._limit):
+                await made.listen(_channel(self._name), self._hear)
+        except Exception:  # noqa: BLE001 - whatever asyncpg raises where a connection ends
+            raise Unavailable(f"{self._server}: no answer in time") from None
+        if self._run in ("", made.run.name):
+            self._run = made.run.name
+            return
+        _, rows = await made.ask(statements.MINE, self._id, limit=self._limit)
+        found = {(lock, text) for lock, text in rows}
+        for lock, text in found:
+            self._disown(lock, text)
+        for ticket, entry in self._entries.items():
+            if entry.waiting is None and (ticket.lock, entry.text) not in found:
+                self._end("the server was restarted with an older state")
+                raise SessionLost(self._lost)
+        self._run = made.run.name
 
     async def _ask(self, query: str, *arguments: object) -> tuple[float, Any]:
         """Carry out a statement; return when it was sent, and its rows."""

@@ -183,6 +183,10 @@ where lock in (select lock from coterie.line where lock = any($1) order by lock 
 returning {_wake("queue", "lock")}
 """
 
+MINE = """
+select lock, entry from coterie.line, unnest(queue) as entry where split_part(entry, ' ', 2) = $1
+"""
+
 LINES = """
 select lock, array(
     select entry from unnest(queue) with ordinality as all_of(entry, place)

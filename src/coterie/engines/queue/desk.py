@@ -120,6 +120,10 @@ class Ear:
         """Pass on that the session is over."""
         self._desk.lost(self, reason)
 
+    def closed(self, reason: str, until: float) -> None:
+        """Pass on why no lock is granted."""
+        self._desk.closed(self, reason, until)
+
     def mail(self, letter: bytes) -> None:
         """Pass on a letter."""
         self._desk.mail(letter)
@@ -162,6 +166,8 @@ class Desk:
         self._process = process
         self._group = group
         self.trouble = "no session was opened"
+        self._closed_for = ""  # why no lock is granted
+        self._closed_until = -math.inf
         self._attempts = itertools.count(1)
         self._known: OrderedDict[str, None] = OrderedDict()  # names that were used lately
         self._wanted_at: OrderedDict[str, float] = OrderedDict()  # when others wanted them
@@ -179,6 +185,7 @@ class Desk:
     async def open(self) -> None:
         """Begin a session; raises `Unavailable` or `ConfigError`."""
         ear = self._ear = Ear(self)
+        self._closed_for = ""
         self.sound_until = -math.inf
         session = await self._server.open(self.name, ear, self.lease)
         if self._ear is not ear or self._closed:
@@ -228,6 +235,11 @@ class Desk:
         """Take note that the session is over, unless it was given up before."""
         if ear is self._ear:
             self._lose(reason)
+
+    def closed(self, ear: Ear, reason: str, until: float) -> None:
+        """Take note that the server grants no lock until then, or that it does again."""
+        if ear is self._ear:
+            self._closed_for, self._closed_until = reason, until
 
     def _lose(self, reason: str) -> None:
         """Give up the session: tell the holders, and begin another one."""
@@ -601,8 +613,16 @@ class Desk:
     # Troubles
 
     def obstacle(self, lock: str) -> CoterieError | None:
-        """Return what blocks a lock: nothing as long as there is a session."""
-        return None if self.may_grant() else self.unavailable(lock)
+        """Return what blocks a lock beside its holders: there is no session, or locks from before may be held."""
+        if not self.may_grant():
+            return self.unavailable(lock)
+        if not self._closed_for:
+            return None
+        left = max(0.0, self._closed_until - system.now())
+        return Unavailable(
+            f"lock {lock!r}: {self._server}: {self._closed_for}; locks from before may be held for"
+            f" {left:.0f} s more"
+        )
 
     def may_grant(self) -> bool:
         """Return True if there is a session."""

@@ -124,6 +124,11 @@ class Observations:
             seen.look_at = self._next_beat(seen.lease, now)
         return found
 
+    def removal_at(self, session: str) -> float:
+        """Return from when on a session may be removed, if its counter stays; infinity if it is not observed."""
+        seen = self._seen.get(session)
+        return math.inf if seen is None else seen.removal_at
+
     def next_at(self) -> float:
         """Return when the next look or removal is due; infinity if nothing is observed."""
         looks = (seen.look_at for seen in self._seen.values())

@@ -75,6 +75,9 @@ class SessionListener(Protocol):
     def lost(self, reason: str) -> None:
         """Take note that the session is over."""
 
+    def closed(self, reason: str, until: float) -> None:
+        """Take note that no lock is granted before that time, by `system.now()`; empty: they are again."""
+
     def mail(self, letter: bytes) -> None:
         """Take a letter of another process."""
 
