@@ -50,7 +50,7 @@ class Scripts:
         return self._client.eval(script.text, 0, *arguments)
 
     def say(self, *words: str) -> Any:
-        return self._client.execute_command(*words)
+        return self._client.execute_command(*words)  # type: ignore[no-untyped-call]
 
     def open(self, session: int) -> Any:
         run = f"run {self.run}"
