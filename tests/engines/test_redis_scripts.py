@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
+import coterie
 from coterie.engines.redis import scripts
 from tests.engines.conformance.suppliers import Missing, ValkeySupplier, leave_out, valkey
 from tests.engines.lease_world import PAST, Records
@@ -210,3 +211,8 @@ def test_programs_of_the_former_format_are_excluded(server: ValkeySupplier) -> N
     assert real.say("EXISTS", "{coterie}:s:old") == 0
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         real.say("HGET", "{coterie}:run", "opens")
+
+
+def test_a_lease_that_is_too_short_is_refused() -> None:
+    with pytest.raises(coterie.UsageError, match=r"lease must be at least 0\.5 s, got 0\.1 s"):
+        coterie.connect("redis://127.0.0.1?lease=0.1")

@@ -25,6 +25,7 @@ HOUR = 3600
 def server(tmp_path: Path) -> Iterator[MovedValkey]:
     try:
         with moved_valkey(tmp_path / "server") as made:
+            made.lease = 1.0
             yield made
     except Missing as error:
         leave_out(error)

@@ -94,6 +94,7 @@ async def test_a_cancelled_wait_keeps_the_line(tmp_path: Path) -> None:
 @in_loop
 async def test_a_wait_with_nothing_under_way_goes_on_in_the_next_session(tmp_path: Path) -> None:
     with server(tmp_path) as made:
+        made.lease = 1.0
         proxy = Proxy(made.port)
         await proxy.start()
         async with (
@@ -119,6 +120,7 @@ async def test_a_wait_with_nothing_under_way_goes_on_in_the_next_session(tmp_pat
 async def test_an_entry_that_no_task_knows_is_removed_by_its_program(tmp_path: Path) -> None:
     """Such as one of a join that was carried out after its sender had given it up."""
     with server(tmp_path) as made:
+        made.lease = 1.0
         client = redis.Redis(port=made.port)
         async with coterie.connect(made.url()) as ann, coterie.connect(made.url()) as bob:
             async with ann.lock("y"):
@@ -133,6 +135,7 @@ async def test_an_entry_that_no_task_knows_is_removed_by_its_program(tmp_path: P
 @in_loop
 async def test_two_that_renew_one_session_are_noticed(tmp_path: Path) -> None:
     with server(tmp_path) as made:
+        made.lease = 1.0
         client = redis.Redis(port=made.port)
         async with coterie.connect(made.url()) as ann:
             held = await ann.lock("x").acquire()
