@@ -19,8 +19,8 @@ ROOMS = {
     " cluster.client cluster.membership cluster.runtime cluster.wire coterie"
     " dashboard diagram engines errors locks system testing",
     "cli.lab": "catalogue cli cluster cluster.classic dashboard diagram errors lab.audit"
-    " lab.charts lab.explore lab.isolation lab.play lab.scenario lab.serializability"
-    " lab.simulate lab.stack lab.trials lab.web locks process system trace"
+    " lab.charts lab.explore lab.isolation lab.play lab.prove lab.scenario"
+    " lab.serializability lab.simulate lab.stack lab.trials lab.web locks process system trace"
     " transactions",
     "clocks": "errors process",
     "cluster": "catalogue cluster.admin cluster.change cluster.classic cluster.client"
@@ -52,6 +52,7 @@ ROOMS = {
     "lab.play": "algorithms.deadlock catalogue coteries diagram errors lab.explore lab.scenario"
     " lab.serializability lab.simulate lab.trials process trace transactions"
     " transactions.schemes",
+    "lab.prove": "catalogue diagram errors lab.explore process",
     "lab.scenario": "catalogue errors process trace",
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
     "lab.simulate": "catalogue errors lab.scenario process trace",

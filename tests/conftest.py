@@ -32,6 +32,7 @@ REAL_FILES = (
     "test_lock_bench.py",
     "test_locks_page.py",
     "test_metrics_page.py",
+    "test_witness.py",
     "test_store_bench.py",
     "test_store_crash.py",
     "test_store_durable.py",

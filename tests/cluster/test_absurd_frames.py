@@ -40,6 +40,8 @@ from coterie.cluster.wire.handshake import Caller, Credentials, Greeter, new_ide
 from coterie.cluster.wire.listener import Listener
 from coterie.cluster.wire.voter_frames import (
     Abstention,
+    AskDeath,
+    Deaths,
     Figures,
     FindOwners,
     NodeStatus,
@@ -184,6 +186,8 @@ def lies(identity: str, config: Config) -> list[msgspec.Struct]:
         TokenBound("a", 5),
         NodeStatus(figures),
         Abstention(1.0, "why"),
+        AskDeath(("kernel 1 0 5:7",)),
+        Deaths(("kernel 1 0 5:7",)),
     )
     return [lie for truth in truths for lie in (truth, *absurd(truth))]
 

@@ -111,6 +111,7 @@ def test_every_kind_that_version_6_knows_is_pinned_or_unchanged_in_form() -> Non
     passed_on = {"NodeStatus", "Owners", "AskOwner", "OwnerReport"}  # what they carry is a value
     since = {type(frame).__name__ for frame in NEW_KINDS} | {
         "Accept", "Accepted", "Promise", "Reach", "Reached", "Impose", "BreakHold", "HoldBroken",
+        "AskDeath", "Deaths",
         "EndAbstention", "AbstentionEnded",
     }  # fmt: skip
     kinds = {each.__name__ for each in (*FromVoter.__args__, *ToVoter.__args__)}

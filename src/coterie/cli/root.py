@@ -30,6 +30,7 @@ COMMANDS = {
     "simulate-stack": ("lab.simulate_stack", "Simulate a whole cluster as it is shipped."),
     "compare": ("lab.compare", "Measure algorithms beside their formulas."),
     "check": ("lab.check", "Explore every interleaving of an algorithm."),
+    "prove": ("lab.prove", "Prove an algorithm for every number of processes."),
     "lab": ("lab.play", "Play an algorithm by hand in the browser."),
     "compare-schemes": ("lab.compare_schemes", "Measure schemes of concurrency control."),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),

@@ -52,6 +52,8 @@ def join(
             return ElectionCoordinator(ElectionEngine(config, node), name, observers)
         return Coordinator(ClassicEngine(config, node), name, observers=observers)
     seat = MemberAccess(config, node, new_cluster=new_cluster)
-    leased = ClusterEngine(seat, deadlock_detection=config.deadlock_detection)
+    leased = ClusterEngine(
+        seat, deadlock_detection=config.deadlock_detection, witness=config.witness
+    )
     seat.failed = leased.fail
     return Coordinator(leased, name, observers=observers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -16,15 +17,14 @@ from coterie.cluster.voter.recovery import catch_up, find_rivals, recover
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.listener import Listener, stop_serving
-from coterie.cluster.wire.query import ask_condition
+from coterie.cluster.wire.query import ask_condition, ask_deaths, consult
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import Reached
 from coterie.errors import ConfigError, CoterieError, Unavailable
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from coterie.cluster.membership.config import Config
     from coterie.cluster.membership.membership import Membership
@@ -69,6 +69,8 @@ class Node:
             self._fail,
             reach=self._reach,
             new_cluster=new_cluster,
+            ask_nodes=self._ask_nodes if config.witness else None,
+            trusts_programs=not config.security.operator_secret,
         )
         self._listener = Listener(
             config.local_node(name),
@@ -208,6 +210,20 @@ class Node:
             done(Reached("", explain(error)))
         else:
             done(Reached(condition.identity, ""))
+
+    async def _ask_nodes(self, lives: Sequence[str], tell: Callable[[str, str], None]) -> None:
+        """Ask all other nodes which of these programs have ended: one may be on their machine."""
+        security, membership = self.config.security, self.voting.membership
+        # Where programs are not trusted to end holds of others, neither is what answers at the address
+        # of a node: it has to know the operator secret.
+        credentials = membership.stranger(operator=security.operator_bytes())
+        tls = security.client_context()
+        calls = [
+            consult(member.address, credentials, tls, member.name, role="operator")
+            for member in membership.members
+            if member.name != self.name
+        ]
+        await asyncio.gather(*(ask_deaths(call, lives, tell) for call in calls))
 
     async def _show_metrics(self) -> None:
         address = self._options.metrics

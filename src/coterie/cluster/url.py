@@ -1,7 +1,7 @@
 """`coterie://a:7420,b:7420,c:7420`: a cluster, as a program names it.
 
 After the nodes may stand `/CLUSTER`, to be sure which one answers, and `?secret-file=…`, `&ca=…`,
-`&certificate=…`, `&key=…`, and `&deadlock-detection=off`. What is not there is taken from the environment (COTERIE_SECRET,
+`&certificate=…`, `&key=…`, `&deadlock-detection=off` and `&witness=off`. What is not there is taken from the environment (COTERIE_SECRET,
 COTERIE_SECRET_FILE, COTERIE_TLS_CA, COTERIE_TLS_CERTIFICATE, COTERIE_TLS_KEY). `coterie:FILE`
 names the cluster of a configuration file instead.
 """
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from coterie.locks.status import Source
 
 DETECTION = "deadlock-detection"
-PARAMETERS = ("secret-file", "ca", "certificate", "key", DETECTION)
+WITNESS = "witness"
+PARAMETERS = ("secret-file", "ca", "certificate", "key", DETECTION, WITNESS)
 
 
 def parse_url(url: str) -> tuple[list[Address], str, dict[str, str]]:
@@ -48,18 +49,21 @@ def parse_url(url: str) -> tuple[list[Address], str, dict[str, str]]:
             raise UsageError(
                 f"{shown}: unknown parameter {name!r}; choose from: {', '.join(PARAMETERS)}"
             )
-    if parameters.get(DETECTION, "on") not in ("on", "off"):
-        raise UsageError(f"{shown}: {DETECTION} must be on or off, got {parameters[DETECTION]!r}")
+    for name in (DETECTION, WITNESS):
+        if parameters.get(name, "on") not in ("on", "off"):
+            raise UsageError(f"{shown}: {name} must be on or off, got {parameters[name]!r}")
     return addresses, unquote(parts.path).strip("/"), parameters
 
 
 def make_engine(url: str) -> ClusterEngine:
     """Return the engine of a program that takes locks and does not vote."""
     if url.startswith("coterie://"):
-        detects = parse_url(url)[2].get(DETECTION) != "off"
+        parameters = parse_url(url)[2]
+        detects, witness = (parameters.get(name) != "off" for name in (DETECTION, WITNESS))
     else:
-        detects = load(url.removeprefix("coterie:")).deadlock_detection
-    return ClusterEngine(make_visit(url), deadlock_detection=detects)
+        config = load(url.removeprefix("coterie:"))
+        detects, witness = config.deadlock_detection, config.witness
+    return ClusterEngine(make_visit(url), deadlock_detection=detects, witness=witness)
 
 
 async def learn_membership(url: str) -> Membership:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 
     from coterie.errors import CoterieError
     from coterie.locks.deadlocks.reports import Wanted
@@ -135,6 +135,21 @@ class Prompt(Protocol):
 
     def withdraw_now(self, name: str, owner: Owner) -> None:
         """Release what such a call has taken for an owner, if anything: the call was interrupted."""
+
+
+@runtime_checkable
+class Mortal(Protocol):
+    """An engine that gives on the locks of this program as soon as another one has seen its end.
+
+    A program whose work is done by a child is not over when it is killed itself. It awaits its children
+    before the engine is opened, and names them once they are there; nothing that ends in between counts.
+    """
+
+    def await_children(self) -> None:
+        """Let no end of this process count as the end of the program."""
+
+    def live_with(self, children: Sequence[int]) -> None:
+        """Name the children that belong to the program: it has ended when they have, too."""
 
 
 class Engine(Protocol):

@@ -43,6 +43,7 @@ SHOWN_PARAMETERS = frozenset(
         "sslkey",
         "sslmode",
         "sslrootcert",
+        "witness",
     ]
 )
 HIDDEN = "…"

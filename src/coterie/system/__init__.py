@@ -20,7 +20,7 @@ if sys.platform != "win32":
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 TIME_NAMESPACE = Path("/proc/self/ns/time")
@@ -63,6 +63,13 @@ class System(Protocol):
 
     def pid(self) -> int:
         """Return the number of this process."""
+
+    def life(self, children: Sequence[int] | None = ()) -> str:
+        """Return a name of this process, and of children of it, by which others can see it end.
+
+        None: only of where it is, as its children are not known yet. It is empty where no other
+        process can see it end.
+        """
 
     def host_name(self) -> str:
         """Return the name of the machine."""
@@ -112,6 +119,14 @@ class RealSystem:
         with contextlib.suppress(OSError):
             parts += TIME_OFFSETS.read_text(encoding="ascii").split()
         return " ".join(parts)
+
+    def life(self, children: Sequence[int] | None = ()) -> str:
+        """Return a name of this process, and of children of it, by which others can see it end."""
+        if sys.platform != "linux":
+            return ""
+        from coterie.system.witness import own_life, own_place  # noqa: PLC0415 - not for locks of this machine
+
+        return own_place() if children is None else own_life(children)
 
     def host_name(self) -> str:
         """Return the name of the machine."""
@@ -169,6 +184,15 @@ def boot() -> str:
 def pid() -> int:
     """Return the number of this process."""
     return _here.pid()
+
+
+def life(children: Sequence[int] | None = ()) -> str:
+    """Return a name of this process, and of children of it, by which others can see it end.
+
+    None: only of where it is, as its children are not known yet. It is empty where no other process
+    can see it end.
+    """
+    return _here.life(children)
 
 
 def host_name() -> str:

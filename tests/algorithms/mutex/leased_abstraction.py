@@ -17,7 +17,14 @@ from msgspec import field
 
 from coterie.algorithms.mutex.quorum.leased.bid import State
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, founding
-from coterie.algorithms.mutex.quorum.leased.frames import Beat, Behind, Data, Frame, Stale
+from coterie.algorithms.mutex.quorum.leased.frames import (
+    Beat,
+    Behind,
+    Data,
+    Frame,
+    Obituary,
+    Stale,
+)
 from coterie.algorithms.mutex.quorum.leased.participant import PARTICIPANT, participant
 from coterie.algorithms.mutex.quorum.leased.process import LOCK, Leased
 from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
 LAPSE = "lapse"
 REBOOT = "reboot"
 MARKS_END = "abstention"
+HEARSAY = "hearsay"
 
 
 class Mark(Payload, frozen=True):
@@ -64,6 +72,7 @@ class Timeless(Leased):
     origin: Configuration | None = None  # of its voter, before anything was saved
     disk: bytes = b""
     watchful: bool = False  # is told of crashes
+    witnesses: bool = False  # has seen them, as a process of the same machine does
     shared: bool = False  # asks for the lock in shared mode
     announces: bool = False  # says each time that a task behind it wants the lock alone
     marks: set[str] = field(default_factory=set)  # got since the last start
@@ -71,6 +80,10 @@ class Timeless(Leased):
 
     def start(self, out: Outbox[Any]) -> None:
         super().start(out)
+        if self.witnesses and self.voter is None:
+            self.participant.live(f"machine {self.me},{self.me}", out)
+        elif self.witnesses:
+            out.set_timer(HEARSAY, 0)
         if self.watchful:
             for peer in range(1, self.voters + self.participants + 1):
                 if peer != self.me:
@@ -105,7 +118,7 @@ class Timeless(Leased):
 
     def _note_renewal(self, sender: ProcessId, name: str, out: Outbox[Any]) -> None:
         if sender in self.gone:
-            self._expire(name, out)
+            self._end(name, out)
         elif not any(isinstance(frame, Stale | Behind) for _, frame in out.sends):
             out.cancel_timer(f"expire {name}")
 
@@ -129,6 +142,8 @@ class Timeless(Leased):
             self.voter.abstains_until = out.now
             self.voter.ring(VOTER, out)
             self._note_what_is_saved(out)
+        elif timer == HEARSAY:
+            self._hear_of_a_part(out)
         elif timer.startswith("expire "):
             self._expire(timer.removeprefix("expire "), out)
         elif timer == PARTICIPANT:
@@ -142,7 +157,7 @@ class Timeless(Leased):
         self.gone.add(peer)
         if self.voter is not None:
             for name in [n for n, link in self.voter.sessions.items() if link.peer == peer]:
-                self._expire(name, out)
+                self._end(name, out)
         self._give_up(peer, out)
 
     def _lapse(self, out: Outbox[Any]) -> None:
@@ -162,6 +177,23 @@ class Timeless(Leased):
             out.set_timer(f"expire {name}", 0)
         if self.voter.abstains() and len(self.marks) == self.participants:
             out.set_timer(MARKS_END, 0)
+
+    def _end(self, name: str, out: Outbox[Any]) -> None:
+        """End the session of a process that has crashed: by an obituary, once, where one comes."""
+        assert self.voter is not None
+        if not self.witnesses:
+            self._expire(name, out)
+        elif name in self.voter.sessions and name not in self.voter.buried:
+            life = self.voter.sessions[name].life
+            self.voter.receive(self.me, Obituary(name, life), out)
+            self._note_what_is_saved(out)
+
+    def _hear_of_a_part(self, out: Outbox[Any]) -> None:
+        """Hear of the end of one process of each program, which has another one."""
+        assert self.voter is not None
+        for name, link in list(self.voter.sessions.items()):
+            part, _, _ = link.life.partition(",")
+            self.voter.receive(self.me, Obituary(name, part), out)
 
     def _expire(self, name: str, out: Outbox[Any]) -> None:
         assert self.voter is not None
@@ -228,6 +260,13 @@ def largest_is_in_force(seats: object) -> bool:
     return True
 
 
+def dead_are_gone(seats: object) -> bool:
+    """Return whether no voter serves a process of whose end it has heard."""
+    assert isinstance(seats, list | tuple)
+    voters = [seat.process.voter for seat in seats if seat is not None and seat.process.voter]
+    return not any(name in voter.sessions for voter in voters for name in voter.buried)
+
+
 def _supports(process: Timeless, name: str, number: int) -> bool:
     ballot = process.voter.ballots.get(LOCK) if process.voter else None
     return bool(ballot and ballot.owned_by(name, number))
@@ -246,6 +285,7 @@ SHARING: tuple[Property, ...] = (
     Sometimes("two share", (at_least(2, valid),)),
     Sometimes("one is alone", (at_least(1, alone),)),
 )
+BURIED = Always("the dead ask for nothing", (Together(dead_are_gone),), "one has a session again")
 ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "enter")
 
 
@@ -256,6 +296,7 @@ def cluster(
     lapses: dict[ProcessId, int] | None = None,
     reboots: dict[ProcessId, int] | None = None,
     watchful: bool = False,
+    witnesses: bool = False,
     sharers: Container[ProcessId] = (),
     announcers: Container[ProcessId] = (),
 ) -> list[Timeless]:
@@ -271,6 +312,7 @@ def cluster(
             voters=settings.voters,
             origin=founding(settings) if me <= settings.voters else None,
             watchful=watchful,
+            witnesses=witnesses,
             shared=me in sharers,
             announces=me in announcers,
         )

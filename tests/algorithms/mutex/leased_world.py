@@ -40,6 +40,7 @@ COTERIES = (
     ("singleton", 2),
 )
 EVENTS_MAX = 100_000
+PLACE = "kernel 1 0 "  # where all programs are, and no process
 
 
 @dataclass
@@ -103,7 +104,9 @@ class World:
         mixed_leases: bool = False,
         lock_delay: float = 0.0,
         sharing: float | None = None,
+        witnesses: bool = False,
     ) -> None:
+        self.witnesses = Random(f"witnesses/{profile}/{seed}") if witnesses else None
         self.kit = kit or Kit()
         self.seed = seed
         self.mixed_leases = mixed_leases
@@ -123,6 +126,7 @@ class World:
         noisy = profile in ("mixed", "net", "wild") and self.random.random() < 0.5
         self.noise = 0.03 if noisy else 0.0  # of losing a frame, and of delivering it twice
         self.events = self.entries = self.free = self.passed = self.losses = self.announced = 0
+        self.obituaries = 0
         self.promises = Promises(self)
         self.voters = {me: self._node(me) for me in range(1, self.plan.voters + 1)}
         first = self.plan.voters + 1
@@ -201,6 +205,47 @@ class World:
             home = self.random.randint(1, self.plan.voters)
             node.part = self.kit.participant.participant(self.founding, home, self.own_lease(node))
         self.step(node, partial(node.part.start, node.name))
+        if self.witnesses is not None and node.me in self.participants:
+            self._live(node, self.witnesses)
+
+    def _live(self, node: Node, random: Random) -> None:
+        """Let a program say of which processes it consists, now or when it has all of them.
+
+        Meanwhile witnesses speak of a process that is gone, and is not all of it.
+        """
+        whole = partial(self._say_life, node, node.name)
+        if random.random() < 0.5:
+            self.step(node, partial(node.part.live, PLACE))
+            self.after(random.uniform(0, 60), whole)
+        else:
+            whole()
+        for life in (PLACE, f"{PLACE}{node.me}"):
+            for voter in self.voters.values():
+                frame = self.kit.frames.Obituary(node.name, life)
+                self.after(random.uniform(0, 100), partial(self._inform, voter, frame))
+
+    def _say_life(self, node: Node, name: str) -> None:
+        if node.alive and node.name == name:
+            self.step(node, partial(node.part.live, f"{PLACE}{node.me},{name}"))
+
+    def _inform(self, voter: Node, frame: Any) -> None:
+        """Bring a voter the word of a witness, which is no participant."""
+        if voter.paused:
+            voter.inbox.append(partial(self._inform, voter, frame))
+        elif voter.alive:
+            self.obituaries += 1
+            self.step(voter, partial(voter.part.receive, 0, frame))
+
+    def _bury(self, node: Node, random: Random) -> None:
+        """Let voters hear of the end of a program, some of them late, or not, or twice.
+
+        What it sent before may come after that.
+        """
+        frame = self.kit.frames.Obituary(node.name, f"{PLACE}{node.me},{node.name}")
+        for voter in self.voters.values():
+            for _ in range(random.choice((0, 1, 1, 1, 2))):
+                late = random.choice((0.0, 1.0, 2 * LEASE)) * random.random()
+                self.after(late, partial(self._inform, voter, frame))
 
     def own_lease(self, node: Node) -> float | None:
         """Return the lease of all for every third participant, and shorter ones for the others."""
@@ -246,6 +291,8 @@ class World:
                 and self.is_valid(node, lock)
             ):
                 self.promises.deaths[lock] = self.now, user.shared
+        if self.witnesses is not None and node.alive and node.me in self.participants:
+            self._bury(node, self.witnesses)
         node.alive = node.paused = False
         for (me, _), user in self.users.items():
             if me == node.me:

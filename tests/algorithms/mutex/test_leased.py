@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from types import FunctionType
 from typing import Any
 
 import msgspec
@@ -19,8 +20,8 @@ from coterie.lab.explore import check
 from coterie.lab.simulate import Closed, Network, OneAtATime, Simulation, Uniform, parse_fault
 from coterie.process import Outbox, SeatCodec, seat
 from coterie.trace import Header, Told
-from tests.algorithms.mutex.leased_abstraction import ENTRY, SAFETY, cluster
-from tests.harness import build, explore
+from tests.algorithms.mutex.leased_abstraction import BURIED, ENTRY, SAFETY, cluster
+from tests.harness import broken_class, build, explore
 
 TIMES: dict[str, Any] = {"lease": 1000.0, "heartbeat": 250.0, "hedge": 16.0, "unwind": 1000.0}
 
@@ -69,6 +70,50 @@ def test_every_interleaving_of_one_crash_is_safe_and_live(
     verdict = check(processes, requesters=requesters, crashes=1, properties=(*SAFETY, ENTRY))
     assert verdict.verdict == "verified", verdict.reason
     assert (verdict.states, verdict.transitions) == (states, transitions)
+
+
+OBITUARIES = (*SAFETY, BURIED)
+
+
+@pytest.mark.parametrize(
+    ("entries", "crashes", "states", "transitions"),
+    [(1, 1, 1648, 7116), (2, 1, 6724, 29720), (2, 2, 8720, 47238)],
+)
+def test_every_interleaving_of_an_obituary_is_safe(
+    entries: int, crashes: int, states: int, transitions: int
+) -> None:
+    """It comes at any time after the crash, and what the dead have sent before comes later."""
+    processes = cluster(voters(1), watchful=True, witnesses=True)
+    verdict = check(
+        processes, requesters=(2, 3), entries=entries, crashes=crashes, properties=OBITUARIES
+    )
+    assert verdict.verdict == "verified", verdict.reason
+    assert (verdict.states, verdict.transitions) == (states, transitions)
+
+
+def test_entry_stays_possible_when_an_obituary_ends_all_patience() -> None:
+    processes = cluster(voters(3), watchful=True, witnesses=True)
+    properties = (*OBITUARIES, ENTRY)
+    verdict = check(processes, requesters=(4,), crashes=1, properties=properties)
+    assert verdict.verdict == "verified", verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if link is None or link.life != life or", "if link is None or"),
+        ("touched = self._drop(participant, out.now + delay if delay else NEVER)", "touched = []"),
+    ],
+)
+def test_a_broken_rule_of_obituaries_is_noticed(
+    old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, method in vars(broken_class(Voter, old, new)).items():
+        if isinstance(method, FunctionType):  # in place, since the explorer makes voters itself
+            monkeypatch.setattr(Voter, name, method)
+    processes = cluster(voters(1), watchful=True, witnesses=True)
+    verdict = check(processes, requesters=(2, 3), entries=2, crashes=1, properties=OBITUARIES)
+    assert verdict.verdict != "verified"
 
 
 @pytest.mark.slow

@@ -55,6 +55,18 @@ def test_with_a_lock_delay_a_dead_holders_lock_rests_for_as_long(profile: str) -
     assert any(world.promises.deaths for world in runs)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("lock_delay", [0.0, LOCK_DELAY])
+@pytest.mark.parametrize("profile", ["mixed", "crash", "pause"])
+def test_words_of_witnesses_end_no_hold_of_the_living(profile: str, lock_delay: float) -> None:
+    """They come late, twice, to some voters only, and speak of one process where there are two."""
+    seeds = range(SEEDS)
+    runs = [World(seed, profile, lock_delay=lock_delay, witnesses=True).run() for seed in seeds]
+    assert sum(world.obituaries for world in runs) > 10 * len(runs)
+    if profile == "crash":
+        assert any(world.promises.deaths for world in runs)
+
+
 def test_the_same_seed_is_the_same_run() -> None:
     one, other = (World(7, "mixed").run() for _ in range(2))
     assert (one.events, one.now, one.promises.tokens) == (
@@ -75,9 +87,45 @@ class Rule(NamedTuple):
     lock_delay: float = 0.0
     sharing: float | None = None
     first: int = 0  # the seed that is known to notice
+    witnesses: bool = False
 
 
 MUTANTS: dict[str, Rule] = {
+    "the end of one process is taken for that of a program of two": Rule(
+        Voter, " or link.life != life or not is_whole(life):", ":", "crash", witnesses=True
+    ),
+    "a machine is taken for the processes of a program": Rule(
+        Voter,
+        " or not is_whole(life):",
+        ":",
+        "crash",
+        witnesses=True,
+    ),
+    "the end of a program is taken for that of its next start": Rule(
+        Voter,
+        "link = self.sessions.get(participant)\n        # A program",
+        "for name in self.sessions:\n"
+        "            if name[:2] == participant[:2] and ',' in life:\n"
+        "                participant, life = name, self.sessions[name].life\n"
+        "        link = self.sessions.get(participant)\n        # A program",
+        "crash",
+        witnesses=True,
+    ),
+    "what the dead has used is not above the floor": Rule(
+        Voter,
+        "self._take_back(ballot, tenure, tenure.high)",
+        "self._take_back(ballot, tenure, 0)",
+        "crash",
+        witnesses=True,
+    ),
+    "the lock of the dead does not rest for the lock delay": Rule(
+        Voter,
+        "touched = self._drop(participant, out.now + delay if delay else NEVER)\n        if delay and",
+        "touched = self._drop(participant)\n        if delay and",
+        "crash",
+        lock_delay=LOCK_DELAY,
+        witnesses=True,
+    ),
     "a request to share passes a task of an owner that is to be alone": Rule(
         Ballot,
         "if any(claim.writer_order() < head.order() for claim in writers):",
@@ -321,15 +369,23 @@ SEEDS_MAX = 400
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_rule_switched_off_is_found_out(name: str) -> None:
     """The seed that is known to notice comes first; where it does not any more, others do."""
-    kind, old, new, profile, mixed, delay, sharing, first = MUTANTS[name]
-    kit = broken(kind, old, new)
-    for seed in (first, *range(SEEDS_MAX)):
+    rule = MUTANTS[name]
+    kit = broken(rule.kind, rule.old, rule.new)
+    for seed in (rule.first, *range(SEEDS_MAX)):
         try:
-            world = World(seed, profile, kit, mixed_leases=mixed, lock_delay=delay, sharing=sharing)
+            world = World(
+                seed,
+                rule.profile,
+                kit,
+                mixed_leases=rule.mixed,
+                lock_delay=rule.lock_delay,
+                sharing=rule.sharing,
+                witnesses=rule.witnesses,
+            )
             world.run()
         except (Breach, AssertionError, KeyError):
             return
-    pytest.fail(f"{SEEDS_MAX} seeds of {profile} did not notice")
+    pytest.fail(f"{SEEDS_MAX} seeds of {rule.profile} did not notice")
 
 
 WITHOUT_A_LOOK = (Participant, " and uplink.lease >= sound_until", "")

@@ -211,12 +211,21 @@ def greeted(seat: Seat) -> bool:
 
 
 def test_what_processes_send_at_their_start_is_under_way_in_the_initial_state() -> None:
-    verdict = check([Greeter(1, 2), Greeter(2, 1)])
+    verdict = check([Greeter(1, 2), Greeter(2, 1)], properties=())
     assert (verdict.verdict, verdict.states, verdict.transitions) == ("verified", 4, 4)
     lonely = Always("lonely", (at_most(0, greeted),), "greeted")
     trace = check([Greeter(1, 2), Greeter(2, 1)], properties=[lonely]).counterexample
     assert trace is not None
     assert [type(record) for record in trace.records[:2]] == [Sent, Sent]
+
+
+def test_without_a_property_nothing_is_shown_of_processes_of_no_known_kind() -> None:
+    verdict = check([Greeter(1, 2), Greeter(2, 1)])
+    assert (verdict.verdict, verdict.states, verdict.transitions) == ("vacuous", 4, 4)
+    assert verdict.reason == (
+        "nothing was shown: no property says what these processes should do, in any of 4 reachable"
+        " states"
+    )
 
 
 def test_a_start_that_raises_is_a_violation_too() -> None:

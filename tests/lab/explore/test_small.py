@@ -23,6 +23,7 @@ from coterie.process import (
     Payload,
     Process,
     ProcessId,
+    seat,
 )
 from tests.lab.explore.test_against_naive import RULES, STATES, Rule, Toy
 from tests.lab.explore.test_mutants import TiesBlockEachOther, TiesUnbroken
@@ -156,10 +157,15 @@ def test_an_end_that_owes_something_is_left_to_the_other_search(kind: Any) -> No
 
 
 def test_what_is_sent_at_the_start_is_under_way() -> None:
-    found = check_small([Greeting(1), Greeting(2)])
+    seats = [seat(Greeting(1)), seat(Greeting(2))]
+    found = small.look_through(seats, Channel.UNORDERED, ())
     assert found is not None
-    assert (found.states, found.transitions) == (4, 4)
-    assert told(found) == told(check([Greeting(1), Greeting(2)]))
+    verdict = check([Greeting(1), Greeting(2)], properties=())
+    assert found[:3] == (verdict.states, verdict.transitions, verdict.depth) == (4, 4, 2)
+
+
+def test_processes_that_no_property_judges_are_left_to_the_other_search() -> None:
+    assert check_small([Greeting(1), Greeting(2)]) is None
 
 
 def test_what_shows_nothing_is_left_to_the_other_search() -> None:

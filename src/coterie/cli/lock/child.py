@@ -51,6 +51,12 @@ class Child:
         """The number of the process, and of its group."""
         return self._group.pid
 
+    @property
+    def processes(self) -> list[int]:
+        """The processes that go on when we are killed: its own, and the guard that ends its group."""
+        guard = None if self._guard is None else self._guard.pid
+        return [self.pid] if guard is None else [self.pid, guard]
+
     async def wait(self) -> int:
         """Wait for its end and return its exit status, 128 + n if signal n killed it."""
         return await asyncio.shield(self._status)

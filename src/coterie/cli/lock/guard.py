@@ -63,6 +63,11 @@ class Guard:
         finally:
             os.close(input_end)
 
+    @property
+    def pid(self) -> int | None:
+        """The number of its process; None if it was dismissed."""
+        return self._pid
+
     def watch(self, group: int) -> None:
         """End that group if we are killed from now on."""
         self._group = group

@@ -18,6 +18,7 @@ from coterie.cli.lock.options import JOB_OPTIONS, Number, OneOf
 from coterie.cli.lock.program import environment, failure
 from coterie.errors import LockLost, UsageError
 from coterie.locks import Acquirable, Coordinator, ElectionCoordinator, Holding, connect
+from coterie.locks.engine import Mortal
 from coterie.locks.internals import engine_of, lifelines_of, names_of, timed_out
 from coterie.locks.url import choose_url, scheme_of, without_password
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from coterie.cli.lock.options import Option
     from coterie.cli.lock.program import Job
+    from coterie.locks.engine import Engine
 
 INTERRUPTED = 130
 SILENT_SECONDS = 1.0  # of waiting, before it says why, and between looks
@@ -120,6 +122,9 @@ async def _interruptible(
     signals = Signals()
     with signals.handled():
         try:
+            engine = engine_of(entered)
+            if job.program and isinstance(engine, Mortal):
+                engine.await_children()
             async with entered as coordinator:
                 return await _acquire_and_run(coordinator, choose(coordinator), job, signals)
         except asyncio.CancelledError:
@@ -140,7 +145,7 @@ async def _acquire_and_run(
     try:
         if not job.program:
             return await _hold_alone(holding, signals)
-        return await _run(holding, job, signals, time.monotonic() - began)
+        return await _run(engine_of(coordinator), holding, job, signals, time.monotonic() - began)
     finally:
         await holding.release()
 
@@ -170,7 +175,7 @@ async def _hold_alone(holding: Holding, signals: Signals) -> int:
     return 0
 
 
-async def _run(holding: Holding, job: Job, signals: Signals, waited: float) -> int:
+async def _run(engine: Engine, holding: Holding, job: Job, signals: Signals, waited: float) -> int:
     # Leases are renewed well before they are half over, so half of one is never a threat by itself.
     half_a_lease = (holding.expires_at - time.monotonic()) / 2
     notice = min(job.kill_after + MARGIN_SECONDS, half_a_lease)
@@ -182,6 +187,8 @@ async def _run(holding: Holding, job: Job, signals: Signals, waited: float) -> i
     except OSError as error:
         click.echo(f"coterie: {job.program[0]}: {error.strerror}", err=True)
         return failure(error)
+    if isinstance(engine, Mortal):
+        engine.live_with(child.processes)
     signals.forward_to(child.signal)
     ended = asyncio.ensure_future(child.wait())
     threatened = asyncio.ensure_future(_threatened(holding, notice))

@@ -39,6 +39,7 @@ OPEN_SECONDS_MIN = 3.0  # to wait for a node: a call, a handshake and an answer
 ANSWERS_SECONDS_MIN = 1.0  # to wait for what programs say
 ROUND_TRIPS = 4  # of the longest that was measured, if that is longer
 LOCKS_PER_QUESTION = 100
+DEATHS_SHOWN_SECONDS = 600.0
 HEALTHY, DEGRADED, NO_QUORUM = 0, 1, 69  # the exit statuses of `coterie status`
 COLUMNS = ("programs", "owned", "waiting")
 
@@ -355,8 +356,25 @@ class ClusterSource:
             _programs(state),
             state.lease,
             [f"coterie {state.coterie}, lease {state.lease:g} s"],
-            [f"{cut}: {_left_out_in_words(state)}"] if state.truncated else [],
+            [
+                *_deaths(state),
+                *([f"{cut}: {_left_out_in_words(state)}"] if state.truncated else []),
+            ],
         )
+
+
+def _deaths(state: ClusterState) -> list[str]:
+    """Say which programs were found dead of late, and by whom: each once, though all nodes may know."""
+    found: dict[str, tuple[float, str]] = {}
+    for node in state.nodes:
+        for death in node.report.deaths if node.report else ():
+            if death.seconds_ago <= DEATHS_SHOWN_SECONDS:
+                said = death.seconds_ago, death.witness
+                found[death.label] = min(said, found.get(death.label, said))
+    return [
+        f"program {label} died {seconds:.0f} s ago, as {witness} has seen; its locks were given on"
+        for label, (seconds, witness) in sorted(found.items())
+    ]
 
 
 def _left_out_in_words(state: ClusterState) -> str:

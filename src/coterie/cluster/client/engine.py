@@ -50,8 +50,15 @@ class ClusterEngine:
     loop runs, and a lock is lost early when its lease cannot be.
     """
 
-    def __init__(self, access: Access, *, deadlock_detection: bool = True) -> None:
-        """Prepare; `access` gets us in when the engine is opened."""
+    def __init__(
+        self, access: Access, *, deadlock_detection: bool = True, witness: bool = True
+    ) -> None:
+        """Prepare; `access` gets us in when the engine is opened.
+
+        As a `witness`, and one that can be seen, this program says by which processes it is known.
+        """
+        self._is_seen = witness
+        self._children: Sequence[int] | None = ()
         self.waits = Waits(
             system.secret(16).hex(),
             self._blockers,
@@ -105,6 +112,17 @@ class ClusterEngine:
             self._tasks.run(try_once(claim, group, self._survey, patience))
         return claim
 
+    def await_children(self) -> None:
+        """Let no end of this process count as the end of the program: it is about to have children."""
+        self._children = None
+
+    def live_with(self, children: Sequence[int]) -> None:
+        """Name the children that belong to this program, which has awaited them."""
+        self._children = children
+        for group in self.groups.values():
+            if self._is_seen:
+                group.supply.live(system.life(children))
+
     def fail(self, error: CoterieError) -> None:
         """Grant nothing any more: what this program goes by is wrong, and waiting would not help."""
         self._failure = error
@@ -151,7 +169,10 @@ class ClusterEngine:
             partial(participant_metrics, group, self.waits),
             self._follow,
         )
-        return self.access.enter(membership, upcalls, lease)
+        host = self.access.enter(membership, upcalls, lease)
+        if self._is_seen:
+            host.live(system.life(self._children))
+        return host
 
     def _follow(self, membership: Membership) -> bool:
         """Go over to another installation, if no participant has anything of the one of now."""

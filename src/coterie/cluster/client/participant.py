@@ -27,10 +27,11 @@ from coterie.cluster.membership.membership import check_heard
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.wire.connection import at_end_of_turn
-from coterie.cluster.wire.voter_frames import Abstention, GetAbstention
+from coterie.cluster.wire.voter_frames import Abstention, AskDeath, Deaths, GetAbstention
 from coterie.errors import CoterieError, NoQuorum, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.system.aio import Tasks
+from coterie.system.witness import WITNESS_SECONDS, ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -234,6 +235,10 @@ class ParticipantHost:
 
     # What the program calls
 
+    def live(self, life: str) -> None:
+        """Say by which processes the end of this program can be seen."""
+        self._host.step(self.participant.live, life)
+
     def age(self) -> int:
         """Return the age of a request that is made now; younger ones are larger.
 
@@ -372,6 +377,8 @@ class ParticipantHost:
                 self._receive_about_configurations(voter, frame)
             case AskOwner():
                 self._send(voter, self._upcalls.report(frame))
+            case AskDeath():
+                self._tasks.run(self._see_ends(voter, frame))
             case Abstention():
                 self._abstentions[voter] = frame
             case Owners() | OwnerReport():
@@ -382,6 +389,11 @@ class ParticipantHost:
     def _receive_about_configurations(self, voter: ProcessId, frame: Stale | Behind) -> None:
         if voter in self.participant.sessions.voters:
             self._host.step(self.participant.receive, voter, frame)
+
+    async def _see_ends(self, voter: ProcessId, asked: AskDeath) -> None:
+        """Tell a voter which programs of our machine are gone, of those that it misses."""
+        async for life in ends_of(asked.lives, WITNESS_SECONDS):
+            self._send(voter, Deaths((life,)))
 
     def _send(self, voter: ProcessId, frame: Any) -> None:
         link = self.links.get(voter)

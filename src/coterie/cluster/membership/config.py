@@ -88,6 +88,7 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     hedge: float | None = None
     lock_delay: float = 0.0
     deadlock_detection: bool = True  # by the programs that read this file
+    witness: bool = True  # nodes and programs see the end of others on their machines
     data: str | None = None
     secret_file: str | None = None
     operator_secret_file: str | None = None
@@ -112,6 +113,7 @@ class Config(msgspec.Struct, frozen=True):
     nodes: dict[str, NodeOptions]
     deadlock_detection: bool = True
     store: StoreFile = StoreFile()
+    witness: bool = True
     contacts: tuple[
         Address, ...
     ] = ()  # where nodes may be found beside the addresses of its members
@@ -186,6 +188,7 @@ def check(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> 
         options,
         written.deadlock_detection,
         written.store,
+        written.witness,
     )
 
 

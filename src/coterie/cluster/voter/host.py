@@ -18,6 +18,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Close,
     Data,
     NewConfiguration,
+    Obituary,
     Prepare,
     Probe,
     Query,
@@ -28,6 +29,7 @@ from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.cluster.membership.membership import check_heard, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
+from coterie.cluster.voter.deaths import DeathDesk
 from coterie.cluster.voter.hosted_voter import HostedVoter
 from coterie.cluster.voter.operator_desk import OperatorDesk
 from coterie.cluster.voter.programs import Programs, too_old
@@ -36,7 +38,9 @@ from coterie.cluster.voter.storage import NoDisk
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.cluster.wire.voter_frames import (
+    AskDeath,
     BreakHold,
+    Deaths,
     EndAbstention,
     FindOwners,
     GetAbstention,
@@ -55,8 +59,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
+    from coterie.algorithms.mutex.quorum.leased.frames import Session
     from coterie.algorithms.mutex.quorum.leased.saved import Saved
     from coterie.cluster.membership.membership import Membership
+    from coterie.cluster.voter.deaths import AskNodes
     from coterie.cluster.voter.programs import FrameSink
     from coterie.cluster.voter.storage import Memory, Storage
     from coterie.cluster.wire.frames import Hello
@@ -88,10 +94,14 @@ class VoterHost:
         *,
         reach: Callable[[str, str, Callable[[Reached], None]], None],
         new_cluster: bool = False,
+        ask_nodes: AskNodes | None = None,
+        trusts_programs: bool = True,
     ) -> None:
         """Prepare; without storage, numbers go on from the time of day.
 
-        `reach` calls another node by name and address, and passes on what came of it.
+        `reach` calls another node by name and address, and passes on what came of it. `ask_nodes` asks
+        the other nodes which programs are dead; None: none is taken for dead before its lease is
+        over. Programs are asked too if they are trusted with that.
         """
         self.node = node
         self._founded = membership
@@ -119,13 +129,29 @@ class VoterHost:
             storage=storage or NoDisk(),
             on_disk_failure=on_disk_failure,
         )
-        self._operator_desk = OperatorDesk(
-            node,
+        self._operator_desk = self._make_operator_desk(reach)
+        self.deaths = self._make_death_desk(ask_nodes, trusts_programs) if ask_nodes else None
+
+    def _make_operator_desk(
+        self, reach: Callable[[str, str, Callable[[Reached], None]], None]
+    ) -> OperatorDesk:
+        return OperatorDesk(
+            self.node,
             self._hosted,
             self.host,
             self.programs,
             membership=lambda: self.membership,
             reach=reach,
+        )
+
+    def _make_death_desk(self, ask_nodes: AskNodes, trusts_programs: bool) -> DeathDesk:
+        return DeathDesk(
+            self.node,
+            self.programs,
+            lambda: self.voter,
+            self._bury,
+            ask_nodes,
+            trusts_programs=trusts_programs,
         )
 
     @property
@@ -177,6 +203,7 @@ class VoterHost:
             self.voter.identity = self._storage.identity
             self.voter.is_old = self._storage.is_old
             self._take_vouch(self._storage)
+        self.voter.is_witness = self.deaths is not None
         self.host.start(clock.number())
         self._runs = True
         if self._hosted.resumed:
@@ -185,6 +212,7 @@ class VoterHost:
                 {"node": self.node, "sessions": len(numbers)},
                 extra={"event": "node-resumes"},
             )
+            self._look_for_ends(numbers)
         elif self.voter.abstains() and not self.recovers:
             seconds = self.voter.abstains_until - self.started
             logger.info(
@@ -192,6 +220,12 @@ class VoterHost:
                 {"node": self.node, "seconds": seconds},
                 extra={"event": "node-abstains"},
             )
+
+    def _look_for_ends(self, participants: Iterable[str]) -> None:
+        """Look which programs have ended while this node was not there."""
+        for identity in participants:
+            if self.deaths is not None:
+                self.deaths.lose(identity)
 
     def _take_vouch(self, storage: Storage) -> None:
         """Note the word of the operator, or go by that of an earlier start which gave no vote."""
@@ -257,6 +291,8 @@ class VoterHost:
 
     def stop(self) -> None:
         """End in good order, remembering everything if there is a disk."""
+        if self.deaths is not None:
+            self.deaths.close()
         self.host.stop()
         runs, self._runs = self._runs, False
         is_spare = self.voter.configuration is None
@@ -314,14 +350,29 @@ class VoterHost:
             if hello.number < self.membership.configuration.number:
                 self.programs.tell(number, self.membership)
             self.host.step(self.voter.connected, hello.identity)
+            if self.deaths is not None:
+                self.deaths.find(hello.identity)
 
     def leave(self, identity: str, sink: FrameSink) -> None:
         """Forget a connection, unless a newer one of the same participant has taken its place."""
         self.programs.leave(identity, sink, self.voter.sessions)
+        number = self.programs.find(identity)
+        if self.deaths is not None and number is not None and number not in self.programs.sinks:
+            self.deaths.lose(identity)
+
+    def _bury(self, identity: str, life: str) -> None:
+        """End the session of a participant whose program is gone."""
+        number = self.programs.find(identity)
+        sink = self.programs.sinks.get(number) if number is not None else None
+        if isinstance(sink, Connection):
+            sink.abort("its program is gone")  # before its votes are free: nothing comes from there
+        self.host.step(self.voter.receive, 0, Obituary(identity, life))
 
     def _after_ring(self) -> None:
         self.clock()
         self.programs.forget_strangers(self.voter.sessions)
+        if self.deaths is not None:
+            self.deaths.tidy()
 
     # Frames
 
@@ -347,16 +398,9 @@ class VoterHost:
             ):
                 self._operator_desk.receive(number, frame)
             case Data() | Beat() | Probe() | Term() | Bye():
-                if not identity or frame.session.participant != identity:
-                    raise ProtocolError(
-                        f"a frame in the name of another participant, {frame.session.participant!r}"
-                    )
-                voter = self._hosted.voter
-                reading = self._time.read(voter.clock)
-                voter.advance(reading)
-                self.host.step(voter.receive, number, frame)
-                if voter.clock > reading:
-                    self.clock()  # time goes on from where the frame has moved the logical clock
+                self._take(number, identity, frame)
+            case AskDeath() | Deaths():
+                self._hear_of_death(number, identity, frame)
             case FindOwners():
                 self._ask_around(number, frame)
             case OwnerReport():
@@ -369,6 +413,36 @@ class VoterHost:
                 self.programs.send(frame.route, frame)
             case GetMembership() | GetTokenBound() | GetStatus() | GetAbstention():
                 self.programs.send(number, self._answer(frame))
+
+    def _take(self, number: ProcessId, identity: str, frame: Session) -> None:
+        """Hand a frame of a session to the voter."""
+        if not identity or frame.session.participant != identity:
+            raise ProtocolError(
+                f"a frame in the name of another participant, {frame.session.participant!r}"
+            )
+        voter = self._hosted.voter
+        reading = self._time.read(voter.clock)
+        voter.advance(reading)
+        self.host.step(voter.receive, number, frame)
+        if voter.clock > reading:
+            self.clock()  # time goes on from where the frame has moved the logical clock
+        if self.deaths is not None and isinstance(frame, Data | Beat) and frame.life:
+            self.deaths.meet(number, frame.life)
+
+    def _hear_of_death(self, number: ProcessId, identity: str, frame: AskDeath | Deaths) -> None:
+        match frame:
+            case AskDeath():
+                if not self.programs.is_operator(number):
+                    raise ProtocolError("a question about programs by one that is no operator")
+                if self.deaths is None:
+                    self.programs.send(number, Deaths(()))
+                else:
+                    self.deaths.answer(number, frame)
+            case Deaths():
+                if not identity:
+                    raise ProtocolError("deaths of a program that was not asked")
+                if self.deaths is not None:
+                    self.deaths.hear(number, identity, frame)
 
     def _answer(
         self, question: GetMembership | GetTokenBound | GetStatus | GetAbstention

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from coterie import system
 from coterie.cluster.membership.abstention import ALONE, SPARE, STARTED
-from coterie.cluster.wire.voter_frames import Abstention, Figures, SessionReport
+from coterie.cluster.wire.voter_frames import Abstention, DeathReport, Figures, SessionReport
 from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.leases.frames import LockReport
 
@@ -52,7 +52,13 @@ def report(voting: VoterHost, *, locks: bool) -> Figures:
         known.reason,
         max(0, len(ballots) - LOCKS_MAX) if locks else 0,
         dict(voting.received + voting.programs.sent),
+        _deaths(voting, now),
     )
+
+
+def _deaths(voting: VoterHost, now: float) -> tuple[DeathReport, ...]:
+    seen = () if voting.deaths is None else voting.deaths.seen
+    return tuple(DeathReport(death.label, death.witness, now - death.time) for death in seen)
 
 
 def _sessions(voting: VoterHost, now: float) -> tuple[SessionReport, ...]:

@@ -109,6 +109,7 @@ class Link:
         """
         self.node = node
         self.trouble = "not tried yet"  # why there is no connection; empty if there is one
+        self._logged = ""  # of that
         self.delay_seconds = 0.0  # of a frame to or from the node, as the latest handshake tells
         self.tried = asyncio.Event()  # it has been up, it is known why not, or it was stopped
         self._decode: Callable[[memoryview], Any] = decode
@@ -124,8 +125,7 @@ class Link:
         self._unanswered_since: float | None = None
         self._sent = system.now()
         self._connection: Connection | None = None
-        self._disk = ""  # the identity of the disk that the node has to have; empty: of any
-        self._met_disk = ""
+        self._disk = self._met_disk = ""  # of the node that is wanted, empty: any; and that was met
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -203,20 +203,27 @@ class Link:
     async def _keep(self) -> None:
         pause = FIRST_PAUSE_SECONDS
         left: list[Address] = []  # of this turn
+        found: list[str] = []  # what was wrong in it
         while True:
-            left = left or list(self._addresses())
+            if not left:
+                left, found = list(self._addresses()), []
             address = left.pop(0)
             began = system.now()
             try:
                 connection, welcome = await self._call(address)
+                found.clear()
                 left.clear()  # where it is now is where it likely is when this has broken
                 await self._use(connection, welcome)
             except (OSError, ProtocolError) as error:
-                self._note(explain_at(address, error))
+                found.append(explain_at(address, error))
+                self._note("; ".join(found), is_all=not left)
                 if isinstance(error, OtherDiskError):
                     pause = self._longest_pause()  # only a command of an operator makes it right
             if system.now() - began > LASTED_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
+            if left:  # another address, where it may be
+                await asyncio.sleep(FIRST_PAUSE_SECONDS * system.random().uniform(0.5, 1))
+                continue
             await asyncio.sleep(pause * system.random().uniform(0.5, 1))
             pause = min(2 * pause, self._longest_pause())
 
@@ -256,7 +263,7 @@ class Link:
             raise ProtocolError("the connection was closed at once")
         self._connection = connection
         self._unanswered_since = None
-        self.trouble = ""
+        self.trouble = self._logged = ""
         logger.info("link to %(peer)s is up", {"peer": self.node}, extra={"event": "link-up"})
         try:
             self._connected(welcome)
@@ -275,8 +282,10 @@ class Link:
         self._unanswered_since = None
         self._receive(self._decode(frame))
 
-    def _note(self, trouble: str) -> None:
-        if trouble != self.trouble:
+    def _note(self, trouble: str, *, is_all: bool) -> None:
+        """Keep why the node is not reached; log it when all addresses were tried, unless it is no news."""
+        if is_all and trouble != self._logged:
+            self._logged = trouble
             logger.warning(
                 "link to %(peer)s is down: %(reason)s",
                 {"peer": self.node, "reason": trouble},

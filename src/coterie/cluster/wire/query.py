@@ -12,12 +12,13 @@ from coterie import system
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
-from coterie.cluster.wire.voter_frames import decode_from_voter
+from coterie.cluster.wire.voter_frames import AskDeath, Deaths, decode_from_voter
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.connection import Connection
@@ -68,8 +69,13 @@ class Consultation:
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.send(question)
-        answer = await self.next()
+        answer = await self.next_of(kind)
         self.round_trip = loop.time() - began
+        return answer
+
+    async def next_of(self, kind: type[Kind]) -> Kind:
+        """Wait for the next answer, which has to be of a kind."""
+        answer = await self.next()
         if not isinstance(answer, kind):
             raise ProtocolError(
                 f"expected a {kind.__name__} in answer, got a {type(answer).__name__}"
@@ -117,3 +123,23 @@ async def ask_condition(
                 f" {QUERY_PROTOCOL} is needed: run a newer version of coterie there"
             )
         return await consultation.ask(Query(), Condition)
+
+
+async def ask_deaths(
+    call: AbstractAsyncContextManager[Consultation],
+    lives: Sequence[str],
+    tell: Callable[[str, str], None],
+) -> None:
+    """Ask a voting node which of these programs have ended; one that cannot be asked says nothing.
+
+    `call` opens the connection; `tell` takes each life that has ended, and the name of the node.
+    """
+    with contextlib.suppress(OSError, ProtocolError, msgspec.MsgspecError):
+        async with call as consultation:
+            condition = await consultation.ask(Query(), Condition)
+            if not condition.is_witness:  # it is told not to, or does not know the question yet
+                return
+            consultation.send(AskDeath(tuple(lives)))
+            while ended := (await consultation.next_of(Deaths)).lives:
+                for life in ended:
+                    tell(life, consultation.node)

@@ -11,6 +11,7 @@ from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 from coterie.algorithms.mutex.quorum.leased.frames import (
     Ask,
     Downward,
+    LifeName,
     NewConfiguration,
     Session,
     Tell,
@@ -19,6 +20,8 @@ from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
 from coterie.locks.leases.frames import Asked, AskOwner, LockReport, OwnerReport, Owners
 
 Text: TypeAlias = Annotated[str, Meta(max_length=10_000)]
+LIVES_MAX = 1000  # that one question names
+Lives: TypeAlias = Annotated[tuple[LifeName, ...], Meta(max_length=LIVES_MAX)]
 
 # Questions to a voting node
 
@@ -114,6 +117,18 @@ class Abstention(Service, frozen=True):
     reason: Text
 
 
+class AskDeath(Service, frozen=True):
+    """Ask which of these programs have ended, as far as the other end can see: it is near them."""
+
+    lives: Lives
+
+
+class Deaths(Service, frozen=True):
+    """These have ended, as this process has seen itself; none: there is nothing more to say."""
+
+    lives: Lives
+
+
 class SessionReport(msgspec.Struct, frozen=True):
     """A participant, as a node sees it."""
 
@@ -122,6 +137,14 @@ class SessionReport(msgspec.Struct, frozen=True):
     connected: bool
     silent_seconds: float
     locks: int
+
+
+class DeathReport(msgspec.Struct, frozen=True):
+    """A program whose end was seen, and whose locks were given on for that."""
+
+    label: str
+    witness: str  # the node or program that has seen it
+    seconds_ago: float
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -138,6 +161,7 @@ class Figures(msgspec.Struct, frozen=True):
     abstains_because: str = ""
     locks_left_out: int = 0  # that the list would have if it were not cut
     messages: dict[str, int] = {}  # received and sent since the start, by kind
+    deaths: tuple[DeathReport, ...] = ()  # the latest ones
 
 
 class NodeStatus(Service, frozen=True):
@@ -160,6 +184,8 @@ ToVoter: TypeAlias = (
     | GetTokenBound
     | GetStatus
     | GetAbstention
+    | AskDeath
+    | Deaths
 )
 FromVoter: TypeAlias = (
     Downward
@@ -174,6 +200,8 @@ FromVoter: TypeAlias = (
     | TokenBound
     | NodeStatus
     | Abstention
+    | AskDeath
+    | Deaths
 )
 
 decode_to_voter = msgspec.msgpack.Decoder(ToVoter).decode

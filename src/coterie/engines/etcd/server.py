@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import itertools
 import math
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -24,12 +25,14 @@ from coterie.engines.etcd.channel import EtcdChannel
 from coterie.engines.etcd.watches import Watches, after
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, QueueEntry, ServerNode, SessionLost, inside
-from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
+from coterie.engines.queue.url import TLS_PARAMETERS, WITNESS, parse_server_url
+from coterie.engines.queue.witness import watched
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from coterie.engines.etcd.messages import KeyChange, KeyValue
     from coterie.engines.queue.server import SessionListener, Ticket
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 QUEUES = b"coterie/q/"
 MAILBOXES = b"coterie/m/"
 ABANDONED = b"coterie/a/"
+LIVES = b"coterie/w/"  # of the sessions, by lease
+KNOWN_MAX = 1024  # lives of others
 LEASE_SECONDS_MIN = 2  # a lease of etcd counts in seconds, and not below its election ticks
 BEATS_PER_LEASE = 3
 CALL_SECONDS_MAX = 5.0
@@ -49,12 +54,14 @@ _encode_author = msgspec.msgpack.Encoder().encode
 
 def make_engine(url: str) -> QueueEngine:
     """Return the engine of a program that takes locks on etcd."""
-    parsed = parse_server_url(url, port=2379, parameters=TLS_PARAMETERS)
+    parsed = parse_server_url(url, port=2379, parameters=(*TLS_PARAMETERS, WITNESS))
     if parsed.path:
         raise UsageError(
             f"{parsed.scheme}://{parsed.shown}: a path after the addresses means nothing, got {parsed.path!r}"
         )
-    return QueueEngine(EtcdServer(parsed), deadlock_detection=parsed.detects)
+    return QueueEngine(
+        EtcdServer(parsed), deadlock_detection=parsed.detects, witness=parsed.is_seen
+    )
 
 
 class EtcdServer:
@@ -142,6 +149,7 @@ class EtcdSession:
         self._lost = ""
         self._limit = min(CALL_SECONDS_MAX, self.lease)
         self._created: dict[Ticket, Created] = {}
+        self._lives: dict[bytes, str] = {}  # of others, by lease
         self._letters = itertools.count(1)
         self._ready = asyncio.Event()
         self._tasks = Tasks()
@@ -267,7 +275,8 @@ class EtcdSession:
                         if not near:
                             return number
                         continue
-                gone = await waiting.ended
+                async with self._watching(near):
+                    gone = await waiting.ended
             finally:
                 waiting.give_up()
             self._check()
@@ -296,6 +305,38 @@ class EtcdSession:
                 break
         near = answer.keys[0].key if answer.keys else b""
         return max(seen, answer.revision), near, len(answer.keys) == 1
+
+    # The end of others, seen on this machine
+
+    async def live(self, life: str) -> None:
+        """Write down by which processes we are known; it goes with our lease."""
+        await self._call(
+            "KV/Put", api.put(LIVES + f"{self._id:x}".encode(), life.encode(), self._id)
+        )
+
+    def _watching(self, key: bytes) -> AbstractAsyncContextManager[None]:
+        """Watch the program that a key belongs to, by the lease in its name."""
+        lease = key.split(b".")[-2]
+        name = f"{self._channel}: the program of lease {lease.decode()}"
+        find, end = partial(self._find_life, lease), partial(self._revoke, lease)
+        return watched(name, self.lease, find, end)
+
+    async def _find_life(self, lease: bytes) -> str:
+        if lease not in self._lives:
+            found = await self._read(LIVES + lease, b"")
+            if not found:
+                return ""
+            if len(self._lives) >= KNOWN_MAX:
+                self._lives.clear()
+            self._lives[lease] = found[0].value.decode("utf-8", "replace")
+        return self._lives[lease]
+
+    async def _revoke(self, lease: bytes) -> None:
+        """End the lease of a program that is dead, with all its keys; etcd never gives its number again.
+
+        What the program has sent before and is still on its way goes with that lease, so it is refused.
+        """
+        await self._call("Lease/LeaseRevoke", api.number(1, int(lease, 16)))
 
     async def leave(self, ticket: Ticket) -> None:
         """Delete our key.

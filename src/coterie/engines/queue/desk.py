@@ -31,6 +31,7 @@ from coterie import system
 from coterie.engines.queue.mail import Knock, encode
 from coterie.engines.queue.observation import CLOCK_RATE_ERROR
 from coterie.engines.queue.server import Author, SessionLost, Ticket
+from coterie.engines.queue.witness import SeenSession
 from coterie.errors import CoterieError, Unavailable
 from coterie.system.aio import Tasks
 from coterie.system.alarm import Alarm
@@ -139,6 +140,8 @@ class Desk:
         process: str,
         group: LeaseGroup[Desk],
         mail: Callable[[bytes], None],
+        *,
+        life: Callable[[], str] = str,
     ) -> None:
         """Prepare; `open` begins the first session.
 
@@ -148,7 +151,9 @@ class Desk:
             process: How people find this one: host:pid.
             group: Is told what becomes of requests and holds.
             mail: Takes letters of other processes.
+            life: Names the processes of this program; empty if none is to see its end.
         """
+        self._life = life
         self.name = system.secret(8).hex()  # also the address of our mail
         self.lease = lease
         self.mail = mail
@@ -195,6 +200,13 @@ class Desk:
         self.lease = session.lease
         self._ready.set()
         self._check_lease()
+        self.live()
+
+    def live(self) -> None:
+        """Say by which processes this program is known, where the server can tell others."""
+        session, life = self.session, self._life()
+        if life and isinstance(session, SeenSession):
+            self._tasks.run(_say(session, life))
 
     def begin(self) -> None:
         """Begin a session as soon as the server can be reached; requests wait for it."""
@@ -645,6 +657,11 @@ async def answer_of(call: Awaitable[AnswerT]) -> AnswerT:
         if caller is not None and caller.cancelling():
             raise
         raise SessionLost("it was closed") from None
+
+
+async def _say(session: SeenSession, life: str) -> None:
+    with contextlib.suppress(CoterieError, SessionLost):  # then the end of its lease is seen
+        await session.live(life)
 
 
 async def _end(session: QueueSession) -> None:

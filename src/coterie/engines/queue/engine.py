@@ -59,8 +59,15 @@ class QueueEngine:
     this event loop runs, and a lock is lost early when its session cannot be.
     """
 
-    def __init__(self, server: Server, *, deadlock_detection: bool = True) -> None:
-        """Prepare; the server is called when the engine is opened."""
+    def __init__(
+        self, server: Server, *, deadlock_detection: bool = True, witness: bool = True
+    ) -> None:
+        """Prepare; the server is called when the engine is opened.
+
+        With `witness` this program says there by which processes it is known.
+        """
+        self._is_seen = witness
+        self._children: Sequence[int] | None = ()
         self.waits = Waits(
             system.secret(16).hex(),
             self._blockers,
@@ -129,9 +136,25 @@ class QueueEngine:
     def _group_of(self, lease: float) -> Group:
         def enter(group: Group) -> Desk:
             mail = partial(self._read, group)
-            return Desk(self.server, lease, self.waits.process, group, mail)
+            return Desk(self.server, lease, self.waits.process, group, mail, life=self._life)
 
         return LeaseGroup(enter)
+
+    def await_children(self) -> None:
+        """Let no end of this process count as the end of the program: it is about to have children."""
+        self._children = None
+
+    def live_with(self, children: Sequence[int]) -> None:
+        """Name the children that belong to this program, which has awaited them."""
+        self._children = children
+        for group in self.groups.values():
+            group.supply.live()
+
+    def _life(self) -> str:
+        """Name the processes of this program, if all are known and others are to see its end."""
+        if self._children is None or not self._is_seen:
+            return ""
+        return system.life(self._children)
 
     # Mail
 

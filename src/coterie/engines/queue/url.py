@@ -15,6 +15,7 @@ from coterie.locks.url import split_server_url, without_password
 
 LEASE_SECONDS = 10.0
 DETECTION = "deadlock-detection"
+WITNESS = "witness"  # on servers where a program can say by which processes it is known
 TLS_PARAMETERS = ("ca", "certificate", "key")
 
 
@@ -29,6 +30,11 @@ class ServerUrl(NamedTuple):
     lease: float
     detects: bool
     parameters: dict[str, str]  # of the engine
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether other programs of the machine may see the end of this one."""
+        return self.parameters.get(WITNESS, "on") == "on"
 
     @property
     def secret(self) -> str:
@@ -65,6 +71,8 @@ def parse_server_url(url: str, *, port: int, parameters: tuple[str, ...] = ()) -
             raise UsageError(
                 f"{shown}: unknown parameter {name!r}; choose from: {', '.join(allowed)}"
             )
+    if known.get(WITNESS, "on") not in ("on", "off"):
+        raise UsageError(f"{shown}: {WITNESS} must be on or off, got {known[WITNESS]!r}")
     name, _, password = user.partition(":")
     return ServerUrl(
         parts.scheme,

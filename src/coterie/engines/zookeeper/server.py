@@ -19,7 +19,8 @@ from kazoo.exceptions import NoNodeError
 from coterie import system
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import QueueEntry, SessionLost, inside
-from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
+from coterie.engines.queue.url import TLS_PARAMETERS, WITNESS, parse_server_url
+from coterie.engines.queue.witness import watched
 from coterie.engines.zookeeper import names
 from coterie.engines.zookeeper.connection import ZooKeeperConnection, ask_node
 from coterie.errors import CoterieError, Unavailable
@@ -27,6 +28,7 @@ from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from coterie.engines.queue.server import Author, ServerNode, SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
@@ -44,8 +46,10 @@ LETTER = "l-"
 
 def make_engine(url: str) -> QueueEngine:
     """Return the engine of a program that takes locks on ZooKeeper."""
-    parsed = parse_server_url(url, port=2181, parameters=TLS_PARAMETERS)
-    return QueueEngine(ZooKeeperServer(parsed), deadlock_detection=parsed.detects)
+    parsed = parse_server_url(url, port=2181, parameters=(*TLS_PARAMETERS, WITNESS))
+    return QueueEngine(
+        ZooKeeperServer(parsed), deadlock_detection=parsed.detects, witness=parsed.is_seen
+    )
 
 
 class ZooKeeperServer:
@@ -227,7 +231,9 @@ class ZooKeeperSession:
                 if not ahead:
                     return own.number
                 near, ahead = ahead[-1], None
-                await self._until_deleted(f"{self._queue(ticket.lock)}/{near.name}")
+                path = f"{self._queue(ticket.lock)}/{near.name}"
+                async with self._watching(near, path):
+                    await self._until_deleted(path)
             except Unavailable:
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -251,6 +257,33 @@ class ZooKeeperSession:
             if len(self._crowded) > CROWDED_MAX:
                 del self._crowded[next(iter(self._crowded))]
         return names.in_the_way(nodes, mine)
+
+    # The end of others, seen on this machine
+
+    async def live(self, life: str) -> None:
+        """Write down by which processes we are known, where it goes with our session."""
+        path = f"{self._mailbox}/{PRESENCE}"
+        await self._connection.answers(self._connection.send("set", path, life.encode()))
+
+    def _watching(self, node: names.QueueNode, path: str) -> AbstractAsyncContextManager[None]:
+        """Watch the program of an entry, which is all of it that we delete when the program is dead.
+
+        So where it says by which processes it is known stays for others that come upon entries of it,
+        also upon one that was still on its way, until its session has run out.
+        """
+        mailbox = f"{self._mailboxes}/{node.author.participant}"
+
+        async def find() -> str:
+            (answer,) = await self._connection.answers(
+                self._connection.send("get", f"{mailbox}/{PRESENCE}")
+            )
+            return "" if isinstance(answer, Exception) else answer[0].decode("utf-8", "replace")
+
+        async def end() -> None:
+            await self._connection.answers(self._connection.send("delete", path))
+
+        name = f"{self._connection}: program {node.author.process}"
+        return watched(name, self.lease, find, end)
 
     async def _until_deleted(self, path: str) -> None:
         """Wait until a node is gone, or the connection was; watches are then gone, too."""

@@ -21,6 +21,7 @@ from coterie.lab.explore.properties import (
     HIGHEST,
     MUTEX,
     ONE_LEADER,
+    UNJUDGED,
     WITHOUT_PROGRESS,
     liveness,
 )
@@ -73,7 +74,7 @@ def check(
         duplicates: at most so many times a message is delivered again.
         suspicions: at most so many times a live process is reported as down.
         restarts: 1 if a crashed process may begin again, without memory, once; else 0.
-        properties: what to judge by; by default `MUTEX` for mutexes, `ELECTION` for elections.
+        properties: what to judge by; by default what mutexes or elections promise, else nothing is shown.
         max_states: give up after about so many states.
         max_seconds: give up after about so many seconds.
         exact: compare whole states instead of their 64-bit hashes.
@@ -186,7 +187,7 @@ def _usual_properties(processes: Sequence[Process[Any]], faults: Faults) -> Sequ
         return MUTEX if promised else WITHOUT_PROGRESS
     elections = [process for process in processes if isinstance(process, Election)]
     if len(elections) != len(processes):
-        return ()
+        return (UNJUDGED,)
     properties = list(ELECTION)
     if all(election.one_leads for election in elections) and not faults.restart:
         properties.append(ONE_LEADER)

@@ -162,6 +162,13 @@ CONTENTION = Sometimes("contention", (at_least(1, waiting), at_least(1, inside))
 ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "enter")
 PROGRESS = Eventually("every wait ends", not_waiting, "may wait without end")
 WAITED = Exercised("a wait", (at_least(1, waiting),), "no process ever waits")
+UNJUDGED = (
+    Exercised(  # of processes that are neither mutexes nor elections, if nothing else is asked
+        "a property",
+        (Together(lambda seats: False),),
+        "no property says what these processes should do",
+    )
+)
 POSSIBLE: tuple[Property, ...] = (MUTUAL_EXCLUSION, CONTENTION, ENTRY)
 WITHOUT_PROGRESS: tuple[Property, ...] = (*POSSIBLE, WAITED)
 MUTEX: tuple[Property, ...] = (*WITHOUT_PROGRESS, PROGRESS)

@@ -20,7 +20,7 @@ from coterie.lab.explore.properties import (
     Sometimes,
     holds,
 )
-from coterie.lab.explore.tables.inputs import Inputs
+from coterie.lab.explore.tables.inputs import Inputs, Receive
 from coterie.lab.explore.tables.step import Pending, must_call, require_purity, run
 from coterie.process import Channel, Outbox, SeatCodec, check_wishes
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from coterie.lab.explore.properties import Condition, Property
+    from coterie.lab.explore.tables.inputs import Input
     from coterie.process import Seat
 
     Content: TypeAlias = tuple[int, ...]  # inputs that are under way on a link
@@ -38,7 +39,7 @@ WIDTH_MAX = 700  # of a level: a wider one suits arrays, and mostly there are ma
 
 
 class GivenUpError(Exception):
-    """Something is not as it should be, or not as simple."""
+    """Something is not as it should be, or not as simple: what a handler raised, if that is it."""
 
 
 class LocalState(NamedTuple):
@@ -56,6 +57,15 @@ class Found(NamedTuple):
     transitions: int
     depth: int
     sometimes: dict[str, bool]
+
+
+class Move(NamedTuple):
+    """A step from a state: whether it is sure to happen, where, what is given there, what comes of it."""
+
+    certain: bool
+    place: int
+    given: int  # the number of an input
+    after: State
 
 
 class Effect(NamedTuple):
@@ -97,14 +107,14 @@ class SmallModel:
                 state[row] = content
         return tuple(state)
 
-    def moves(self, state: State) -> Iterator[tuple[bool, State]]:
-        """Make every move from a state: whether it is sure to happen, and where it leads."""
+    def moves(self, state: State) -> Iterator[Move]:
+        """Make every move from a state."""
         for place in range(self.size):
             local = state[place]
             for given in self._asks[local]:
-                yield False, self._step(list(state), place, given)
+                yield Move(False, place, given, self._step(list(state), place, given))
             for given in self._own[local]:
-                yield True, self._step(list(state), place, given)
+                yield Move(True, place, given, self._step(list(state), place, given))
         for (_, receiver), row in self._rows.items():
             content = state[row]
             if not content:
@@ -113,7 +123,19 @@ class SmallModel:
                 after = list(state)
                 where = content.index(given)
                 after[row] = content[:where] + content[where + 1 :]
-                yield True, self._step(after, receiver, given)
+                yield Move(True, receiver, given, self._step(after, receiver, given))
+
+    def input(self, given: int) -> Input:
+        """Return what is given in a move."""
+        return self._inputs[given]
+
+    def under_way(self, state: State) -> dict[tuple[int, int], list[Any]]:
+        """Return the messages on each link from place to place, the next to arrive first."""
+        found = {}
+        for pair, row in self._rows.items():
+            inputs = [self._inputs[given] for given in state[row]]
+            found[pair] = [each.message for each in inputs if isinstance(each, Receive)]
+        return found
 
     def _step(self, state: list[Any], place: int, given: int) -> State:
         """Let a process handle an input, which was taken out of the state, and return the next one."""
@@ -132,7 +154,7 @@ class SmallModel:
         outcome = run(codec.restore(saved), pending, what, self.size)
         require_purity(outcome, run(codec.restore(saved), pending, what, self.size), what)
         if outcome.error is not None:
-            raise GivenUpError
+            raise GivenUpError(outcome.error)
         after = self._number(place, outcome.seat, outcome.pending)
         return Effect(after, self._sent(place, outcome.sends))
 
@@ -242,7 +264,7 @@ def _search(model: SmallModel, judge: StateJudge) -> Found | None:
         for state in level:
             judge.look(state)
             ends = True
-            for certain, target in model.moves(state):
+            for certain, _, _, target in model.moves(state):
                 transitions += 1
                 there = levels.get(target)
                 if there is None:

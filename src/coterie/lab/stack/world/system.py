@@ -7,6 +7,8 @@ from typing import IO, TYPE_CHECKING
 from coterie.lab.stack.world.syncer import SimulatedSyncer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from coterie.lab.stack.world.machine import Process
 
 
@@ -38,6 +40,10 @@ class SimulatedSystem:
     def pid(self) -> int:
         """Return the number of the process."""
         return self._process.pid
+
+    def life(self, children: Sequence[int] | None = ()) -> str:
+        """Return nothing: no process of a simulated machine can see another end."""
+        return ""
 
     def host_name(self) -> str:
         """Return the name of the machine."""

@@ -28,7 +28,17 @@ NUMBER_MAX = (1 << 63) - 1  # that can be encoded wherever a number travels
 
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 Name: TypeAlias = Annotated[str, Meta(max_length=512)]
+LifeName: TypeAlias = Annotated[str, Meta(max_length=512)]  # of the processes of a program
 Level: TypeAlias = Annotated[int, Meta(ge=0, le=2)]
+
+# A life ends with a space and the processes. One without these says where a program is whose
+# processes are not all known yet: nothing is ever taken for its end.
+
+
+def is_whole(life: str) -> bool:
+    """Return whether a life names the processes of a program, and not only the machine so far."""
+    return bool(life) and not life.endswith(" ")
+
 
 # Lock messages. Each names the lock and the number of the request that it is about.
 
@@ -140,6 +150,9 @@ class Data(Payload, frozen=True):
     bodies: Annotated[tuple[UpBody, ...], Meta(max_length=BODIES_MAX)]
     number: Number = 0  # of the configuration in which the participant counts
     known: Number = 0  # the newest that it knows
+    life: LifeName = (
+        ""  # of the participant, in frames that open a session; empty: none knows its end
+    )
 
 
 class Beat(Payload, frozen=True):
@@ -151,6 +164,7 @@ class Beat(Payload, frozen=True):
     time: float
     number: Number = 0
     known: Number = 0
+    life: LifeName = ""
 
 
 class Probe(Payload, frozen=True):
@@ -175,6 +189,13 @@ class Bye(Payload, frozen=True):
     """I end in good order and count none of your votes any more."""
 
     session: SessionName
+
+
+class Obituary(Payload, frozen=True):
+    """The program of this participant is gone: a process of the same kernel has seen its end (20)."""
+
+    participant: Name
+    life: LifeName  # that has ended
 
 
 class Reply(Payload, frozen=True):
@@ -266,6 +287,7 @@ class Condition(Payload, frozen=True):
     protocol: Number = 0  # the highest version that its software speaks, and its participants
     slowest: Name = ""  # the participant that speaks no higher one; empty: it is its own software
     is_old: bool = False  # its disk was written before disks had identities
+    is_witness: bool = False  # it says which programs of its machine have ended, when it is asked
 
 
 class Close(Payload, frozen=True):
@@ -323,5 +345,5 @@ Session: TypeAlias = Data | Beat | Probe | Term | Bye
 Downward: TypeAlias = Reply | Ack | Answer | Nack | Behind | Stale | NewConfiguration
 Ask: TypeAlias = Query | Close | Prepare | Accept  # of a changer to a voter
 Tell: TypeAlias = Condition | Closed | Promise | Accepted | Refused  # and back
-Upward: TypeAlias = Session | NewConfiguration | Ask
-Frame: TypeAlias = Session | Downward | Ask | Tell
+Upward: TypeAlias = Session | NewConfiguration | Ask | Obituary
+Frame: TypeAlias = Session | Downward | Ask | Tell | Obituary

@@ -131,6 +131,10 @@ class Participant(msgspec.Struct, array_like=True):
 
     # What the user does
 
+    def live(self, life: str, out: Outbox[Frame]) -> None:
+        """Say of which processes this program consists, so that voters may hear of its end (20)."""
+        self.sessions.live(life, out)
+
     def acquire(
         self, lock: str, out: Outbox[Frame], *, shared: bool = False, age: int = 0, writer: int = 0
     ) -> None:

@@ -23,6 +23,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Frame,
     Nack,
     NewConfiguration,
+    Obituary,
     Prepare,
     Probe,
     Promise,
@@ -71,7 +72,7 @@ class Leased(Mutex[Frame]):
     def receive(self, sender: ProcessId, message: Frame, out: Outbox[Frame]) -> None:
         """Pass a frame to the part that it is for."""
         match message:
-            case Data() | Beat() | Probe() | Term() | Bye():
+            case Data() | Beat() | Probe() | Term() | Bye() | Obituary():
                 self._voter(message).receive(sender, message, out)
             case Query() | Close() | Prepare() | Accept():
                 self._voter(message).receive(sender, message, out)

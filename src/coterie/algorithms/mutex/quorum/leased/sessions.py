@@ -34,6 +34,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     SessionName,
     Term,
     UpBody,
+    is_whole,
 )
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.votes import NEVER
@@ -189,6 +190,7 @@ class Sessions(msgspec.Struct, array_like=True):
     known: int = 0  # of the newest that we know
     seats: tuple[ProcessId, ...] = ()  # the voters of these two
     retired: int = 0  # no session with a voter that was forgotten had a higher number
+    life: str = ""  # by which another process can see this one end; empty: by none
 
     def start(self, name: str, number: int, seats: Sequence[ProcessId]) -> None:
         """Take a name, count in this number, and make a place for each of its voters."""
@@ -320,6 +322,18 @@ class Sessions(msgspec.Struct, array_like=True):
             self._send(voter, uplink, uplink.unacked, out)
             self._beat(voter, uplink, out)
 
+    def live(self, life: str, out: Outbox[Frame]) -> None:
+        """Say by which processes this program is known to be alive; it can be said once (20).
+
+        Voters take the first that they hear. One that heard of fewer processes than there are would
+        take the program for dead too early.
+        """
+        assert not is_whole(self.life), "a life was said before"
+        self.life = life
+        for voter, uplink in zip(self.voters, self.uplinks, strict=True):
+            if uplink.is_open and not uplink.silent:
+                self._beat(voter, uplink, out)
+
     def close(self, out: Outbox[Frame]) -> None:
         """End all sessions; the caller counts no votes any more."""
         for voter, uplink in zip(self.voters, self.uplinks, strict=True):
@@ -345,6 +359,7 @@ class Sessions(msgspec.Struct, array_like=True):
                     parcel.bodies,
                     self.number,
                     self.known,
+                    self.life if uplink.nonce is None else "",
                 ),
             )
         if self.shortened and uplink.nonce is None:
@@ -360,7 +375,8 @@ class Sessions(msgspec.Struct, array_like=True):
         uplink.sent = out.now
         uplink.asked = min(uplink.asked, out.now)
         session, ack = self._session(uplink), uplink.delivered
-        out.send(voter, Beat(session, ack, self.clock, out.now, self.number, self.known))
+        beat = Beat(session, ack, self.clock, out.now, self.number, self.known, self.life)
+        out.send(voter, beat)
 
     def _session(self, uplink: Uplink) -> SessionName:
         return SessionName(self.name, uplink.number, uplink.nonce)
@@ -499,6 +515,7 @@ class Downlink(msgspec.Struct, array_like=True):
     lease: float | None = None  # the participant's own, if it is shorter than that of all
     expires: float = NEVER  # when it is forgotten, if no frame comes
     number: int = 0  # the highest that the participant has stated to count in
+    life: str = ""  # the first whole one that it has said
 
     def accept(self, frame: Data | Beat, now: float, settings: Settings) -> None:
         """Take note of what every frame of the session says; `settings` are of its number.
@@ -517,6 +534,10 @@ class Downlink(msgspec.Struct, array_like=True):
             self.expires = expires
         if frame.number > self.number:
             self.number = frame.number
+        # 20: the first whole one counts. A later frame may come earlier, and one that knows fewer processes
+        # would let the program be taken for dead while others of it live.
+        if frame.life and not is_whole(self.life):
+            self.life = frame.life
         if self.unacked:
             self.unacked = [kept for kept in self.unacked if kept.seq > frame.ack]
 

@@ -32,6 +32,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Inquire,
     Nack,
     NewConfiguration,
+    Obituary,
     Prepare,
     Probe,
     Query,
@@ -47,6 +48,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     UpBody,
     Upward,
     Yield,
+    is_whole,
 )
 from coterie.algorithms.mutex.quorum.leased.saved import Saved, read_saved
 from coterie.algorithms.mutex.quorum.leased.sessions import Downlink, UnackedFrame
@@ -63,6 +65,7 @@ VOTER = "voter"  # the one timer of this part
 NEAR = 1 << 24  # how far numbers that participants send may lead the clock, in any frame
 FAR = 1 << 40  # the same for one frame after LEAP_PAUSE, so that a clock that is behind catches up
 LEAP_PAUSE = 1.0
+BURIED_MAX = 1000  # participants whose late frames are refused
 
 
 class Delay(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -96,6 +99,8 @@ class Voter(msgspec.Struct, array_like=True):
     protocol: int = 0  # the highest version that its software speaks, and its participants
     slowest: str = ""  # the participant that speaks no higher one; empty: it is its own software
     is_old: bool = False  # its disk was written before disks had identities
+    buried: dict[str, str] = field(default_factory=dict)  # lives that have ended, by participant
+    is_witness: bool = False  # its node says which programs of its machine have ended
 
     @property
     def settings(self) -> Settings:
@@ -158,6 +163,8 @@ class Voter(msgspec.Struct, array_like=True):
                     self.end_session(session.participant, out)
             case NewConfiguration(configuration):
                 self.adopt(configuration, out)
+            case Obituary(dead, life):
+                self._bury(dead, life, out)
             case Query() | Close() | Prepare() | Accept():
                 self._answer_changer(participant, frame, out)
 
@@ -203,6 +210,9 @@ class Voter(msgspec.Struct, array_like=True):
         self, sender: ProcessId, frame: Data | Beat, settings: Settings, out: Outbox[Frame]
     ) -> None:
         """Handle what comes in its turn; a frame that brings nothing new is acknowledged."""
+        # 20: what the dead have sent before their end asks for nothing any more.
+        if frame.session.participant in self.buried:
+            return
         opening = frame.session.nonce is None
         touched = self._open(frame.session, sender, out) if opening else []
         # A frame of a session that was forgotten renews nothing. Were it acknowledged, votes that
@@ -268,6 +278,28 @@ class Voter(msgspec.Struct, array_like=True):
                     number = min(link.number, earlier.number) if earlier else link.number
                     self.delayed[lock] = Delay(delayed_until, number)
         return sorted(link.locks)
+
+    def _bury(self, participant: str, life: str, out: Outbox[Frame]) -> None:
+        """20: end the session of a participant whose program is gone, and give its votes on.
+
+        It counts no vote any more, as it does nothing any more; so a lease need not pass. What it did
+        to resources may still be on its way, so a lock delay is kept.
+        """
+        link = self.sessions.get(participant)
+        # A program may consist of more processes than the witness knew of, and those still live.
+        if link is None or link.life != life or not is_whole(life):
+            return
+        # Refused before its votes are free: what is still on its way would open a session again, and
+        # its request would get the vote until that session has expired. No safety rests on it, so the
+        # oldest names are forgotten.
+        self.buried[participant] = life
+        while len(self.buried) > BURIED_MAX:
+            del self.buried[next(iter(self.buried))]
+        delay = self.settings.lock_delay
+        touched = self._drop(participant, out.now + delay if delay else NEVER)
+        if delay and touched:
+            self._arm(out.now + delay, out)
+        self._finish(touched, out)
 
     def _shorten(self, session: SessionName, lease: float, out: Outbox[Frame]) -> None:
         """Expire a session sooner, as its participant counts a shorter lease than all others.
@@ -662,6 +694,7 @@ class Voter(msgspec.Struct, array_like=True):
             self.protocol,
             self.slowest,
             self.is_old,
+            self.is_witness,
         )
 
     def _has_finished(self, number: int) -> bool:

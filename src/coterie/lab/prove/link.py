@@ -1,0 +1,302 @@
+"""The real processes held against a page: each of their steps is a few steps of it, or none.
+
+A proof is about a page, and a page alone is a second truth beside the code. A link maps a state of
+the processes and of what is under way to a state of the page; then for each state that the explorer
+reaches the clauses hold, and for each step there is a path of the page, all of it at the process
+that made the step. No solver takes part. For a few processes that is every step; with more, those
+of random runs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from coterie.lab.explore.check import declared_channel
+from coterie.lab.explore.small import GivenUpError, SmallModel
+from coterie.lab.prove.plain import PlainPage
+from coterie.process import MutexUser, Phase, ProcessId, seat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from coterie.lab.explore.tables.inputs import Input
+    from coterie.lab.prove.page import Page
+    from coterie.lab.prove.plain import Fixed, State
+    from coterie.process import Process, Seat
+
+States: TypeAlias = tuple[Any, ...]  # a state as the explorer has it
+
+STEPS = 400  # of a random run
+STATES_MAX = 5_000  # of a search of all states
+
+
+class Trial(NamedTuple):
+    """How many processes are held against a page, and for how long."""
+
+    size: int
+    entries: int
+    runs: int = 0  # random ones; 0 for all states
+
+
+TRIALS = (Trial(2, 2), Trial(3, 1), Trial(5, 3, runs=5), Trial(7, 2, runs=3))
+
+
+class UnmappedError(Exception):
+    """A state of the code that the page cannot express."""
+
+
+class Sent(NamedTuple):
+    """A message under way."""
+
+    sender: ProcessId
+    receiver: ProcessId
+    message: Any
+
+
+class Snapshot:
+    """A state of all processes and links, for the function that maps it to a page."""
+
+    def __init__(
+        self, seats: Sequence[Seat], links: dict[tuple[ProcessId, ProcessId], list[Any]]
+    ) -> None:
+        """Take the seats in order of ids, and the messages on each link, the next to arrive first."""
+        self._seats = seats
+        self.links = links
+
+    @property
+    def processes(self) -> list[Any]:
+        """The processes, in order of ids."""
+        return [seat.process for seat in self._seats]
+
+    def users(self, *phases: Phase) -> set[ProcessId]:
+        """Name the processes whose users are in one of these phases."""
+        return {
+            seat.process.me
+            for seat in self._seats
+            if isinstance(seat.user, MutexUser) and seat.user.phase in phases
+        }
+
+    def sent(self, kind: str) -> list[Sent]:
+        """List the messages of a kind, by the name of its class."""
+        return [
+            Sent(*link, message)
+            for link, messages in self.links.items()
+            for message in messages
+            if type(message).__name__ == kind
+        ]
+
+    def agree(self, what: str, told: set[ProcessId], derived: Iterable[ProcessId]) -> None:
+        """Raise if what users were told is not what the fields of the processes say."""
+        if told != set(derived):
+            raise UnmappedError(
+                f"{what}: users say {sorted(told)}, the fields say {sorted(derived)}"
+            )
+
+    def __str__(self) -> str:
+        """Write what the processes hold and what is under way."""
+        under_way = [f"{a} > {b} {m}" for (a, b), messages in self.links.items() for m in messages]
+        return "; ".join([*(str(process) for process in self.processes), *under_way])
+
+
+def once(things: Iterable[Any]) -> set[Any]:
+    """Return them as a set of tuples; raise if one is there twice, which no relation can say."""
+    found = [each if type(each) is tuple else (each,) for each in things]
+    if len(found) != len(set(found)):
+        raise UnmappedError(f"twice the same: {sorted(found)}")
+    return set(found)
+
+
+def at_first(_: str, args: tuple[Any, ...], __: Sequence[Any]) -> ProcessId:
+    """Return where an action happens: at its first argument."""
+    return int(args[0])
+
+
+@dataclass(frozen=True)
+class Link:
+    """How the states of an algorithm of the catalogue map to those of its page."""
+
+    algorithm: str
+    state: Callable[[Snapshot], State]
+    sorts: tuple[str, ...] = ("Process",)  # whose things are the ids
+    fixed: Callable[[Sequence[Any]], Fixed] = lambda processes: {}
+    place: Callable[[str, tuple[Any, ...], Sequence[Any]], ProcessId] = at_first
+    numbers: Sequence[int] = ()  # that formulas speak of; else those that states name
+    trials: tuple[Trial, ...] = TRIALS
+    longest: int = 1  # so many steps of the page may be one of the code
+    variants: tuple[str, ...] = ("plain",)  # of the algorithm, whose code this page is about
+
+
+@dataclass
+class Held:
+    """How far the code was held against the page, and what was wrong, if anything."""
+
+    variant: str
+    size: int
+    runs: int  # random ones; 0 for all states
+    states: int = 0
+    steps: int = 0
+    complete: bool = True
+    trouble: str = ""
+    used: set[str] = field(default_factory=set)  # actions of the page
+
+    @property
+    def words(self) -> str:
+        """The extent, in words."""
+        how = f"{self.runs} random runs" if self.runs else "all" if self.complete else "cut off"
+        return (
+            f"{self.variant}, N = {self.size}: {self.states:,} states, {self.steps:,} steps, {how}"
+        )
+
+
+class Step(NamedTuple):
+    """A step of the code: the states before and after, and what was given to which process."""
+
+    before: States
+    place: ProcessId
+    given: Input
+    after: States
+
+
+class CodeWalk:
+    """Real processes on their channel, step by step."""
+
+    def __init__(self, processes: Sequence[Process[Any]], entries: int) -> None:
+        """Take processes as they are before their start."""
+        seats = [seat(process, entries) for process in processes]
+        self._model = SmallModel(seats, declared_channel(processes))
+
+    def start(self) -> States:
+        """Return the first state."""
+        return self._model.start()
+
+    def snapshot(self, state: States) -> Snapshot:
+        """Show a state to a link."""
+        seats = [self._model.seats[number] for number in state[: self._model.size]]
+        links = self._model.under_way(state)
+        return Snapshot(seats, {(a + 1, b + 1): content for (a, b), content in links.items()})
+
+    def steps(self, state: States) -> list[Step]:
+        """Return every step from a state."""
+        return [
+            Step(state, move.place + 1, self._model.input(move.given), move.after)
+            for move in self._model.moves(state)
+        ]
+
+    def everywhere(self, states_max: int) -> Iterator[Step]:
+        """Make every step, in breadth, from so many states at most."""
+        first = self.start()
+        seen, waiting = {first}, deque([first])
+        while waiting:
+            for step in self.steps(waiting.popleft()):
+                yield step
+                if step.after not in seen and len(seen) < states_max:
+                    seen.add(step.after)
+                    waiting.append(step.after)
+
+    def random_run(self, seed: int) -> Iterator[Step]:
+        """Make steps at random until there are none, or enough."""
+        chance, state = random.Random(seed), self.start()
+        for _ in range(STEPS):
+            choices = self.steps(state)
+            if not choices:
+                return
+            step = chance.choice(choices)
+            yield step
+            state = step.after
+
+
+def hold(
+    page: Page,
+    link: Link,
+    processes: Sequence[Process[Any]],
+    trial: Trial,
+    *,
+    variant: str = "",
+    states_max: int = STATES_MAX,
+) -> Held:
+    """Hold processes against a page: every step of all their states, or those of random runs."""
+    comparison = Comparison(page, link, processes, trial.entries)
+    held = Held(variant, trial.size, trial.runs)
+    walk = comparison.walk
+    sources = [walk.random_run(s) for s in range(trial.runs)] or [walk.everywhere(states_max)]
+    try:
+        comparison.begin()
+        for source in sources:
+            for step in source:
+                held.steps += 1
+                comparison.follow(step)
+    except (UnmappedError, NotFollowedError, GivenUpError) as error:
+        held.trouble = str(error)
+    held.states = comparison.states
+    held.complete = trial.runs > 0 or held.states < states_max
+    held.used = comparison.used
+    return held
+
+
+class NotFollowedError(Exception):
+    """A step or a state of the code that the page does not have."""
+
+
+class Comparison:
+    """The states of the code seen so far, as the page has them."""
+
+    def __init__(
+        self, page: Page, link: Link, processes: Sequence[Process[Any]], entries: int
+    ) -> None:
+        """Compile the page for these processes."""
+        ids = [process.me for process in processes]
+        self.walk = CodeWalk(processes, entries)
+        self.used: set[str] = set()
+        self._link = link
+        self._processes = processes
+        things: dict[str, Sequence[Any]] = dict.fromkeys(link.sorts, ids)
+        if link.numbers:
+            things["Int"] = link.numbers
+        self._page = PlainPage(page, things, link.fixed(processes))
+        self._mapped: dict[States, State] = {}
+        self._followed: set[Any] = set()
+
+    @property
+    def states(self) -> int:
+        """How many states of the code were mapped."""
+        return len(self._mapped)
+
+    def begin(self) -> None:
+        """Raise unless the first state is a start of the page."""
+        first = self.walk.start()
+        broken = self._page.broken(self._map(first), at_start=True)
+        if broken:
+            raise NotFollowedError(f"the processes do not begin as the page says: {broken}")
+
+    def follow(self, step: Step) -> None:
+        """Raise unless the page has a path for this step, and its clauses hold in the state after it."""
+        before, after = self._map(step.before), self._map(step.after)
+        key = step.place, self._page.key(before), self._page.key(after)
+        if key in self._followed:
+            return
+
+        def is_there(name: str, args: tuple[Any, ...]) -> bool:
+            return self._link.place(name, args, self._processes) == step.place
+
+        path = self._page.path(before, after, is_there, self._link.longest)
+        if path is None:
+            raise NotFollowedError(
+                f"process {step.place}, given {step.given}, makes a step that the page does not have,"
+                f" from {self.walk.snapshot(step.before)} to {self.walk.snapshot(step.after)}"
+            )
+        self._followed.add(key)
+        self.used.update(move.name for move in path)
+
+    def _map(self, state: States) -> State:
+        if state not in self._mapped:
+            snapshot = self.walk.snapshot(state)
+            mapped = self._link.state(snapshot)
+            broken = self._page.broken(mapped)
+            if broken:
+                names = ", ".join(name.replace("_", " ") for name in broken)
+                raise NotFollowedError(f"the clause “{names}” does not hold in {snapshot}")
+            self._mapped[state] = mapped
+        return self._mapped[state]

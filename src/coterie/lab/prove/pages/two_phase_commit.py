@@ -1,0 +1,144 @@
+"""Two-phase commit with stable storage: all sites that decide, decide alike.
+
+Presumed abort: the coordinator saves commits alone. A vote may come late, twice or never, and a
+site or the coordinator may crash at any time; what is on a disk stays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.lab.prove import Page, Thing, each, every, some, when
+
+if TYPE_CHECKING:
+    from coterie.lab.prove.terms import Formula
+
+PAGE = page = Page("two-phase-commit", "for any number of sites and transactions")
+
+
+class Site(Thing):
+    """One that holds data."""
+
+
+class Transaction(Thing):
+    """One that changes data at several sites."""
+
+
+part = page.relation("part", Transaction, Site, fixed=True)
+prepared = page.relation("prepared", Transaction, Site)  # on the site's disk
+committed = page.relation("committed", Transaction, Site)
+aborted = page.relation("aborted", Transaction, Site)
+yes = page.relation("yes", Transaction, Site)  # a vote, under way or lost
+heard = page.relation("heard", Transaction, Site)  # by the coordinator
+decided = page.relation("decided", Transaction)  # to commit: on the coordinator's disk
+dropped = page.relation("dropped", Transaction)  # the coordinator has none of it, and won't commit
+
+
+@page.start
+def no_vote_was_given(t: Transaction, s: Site) -> Formula:
+    at_sites = prepared(t, s) | committed(t, s) | aborted(t, s)
+    at_coordinator = heard(t, s) | decided(t) | dropped(t)
+    return ~at_sites & ~at_coordinator & ~yes(t, s)
+
+
+@page.action
+def vote_yes(t: Transaction, s: Site) -> None:
+    when(part(t, s), ~aborted(t, s), ~prepared(t, s))
+    prepared[t, s] = True
+    yes[t, s] = True
+
+
+@page.action
+def abort_alone(t: Transaction, s: Site) -> None:
+    """A site that has not prepared may abort at any time, by a crash for example."""
+    when(part(t, s), ~prepared(t, s), ~committed(t, s))
+    aborted[t, s] = True
+
+
+@page.action
+def hear(t: Transaction, s: Site) -> None:
+    when(yes(t, s), ~dropped(t))
+    heard[t, s] = True
+
+
+@page.action
+def decide(t: Transaction) -> None:
+    when(~dropped(t), every(Site, lambda s: part(t, s) >> heard(t, s)))
+    decided[t] = True
+
+
+@page.action
+def give_up(t: Transaction) -> None:
+    """A timeout, or a crash before the decision: what is not on the disk is aborted."""
+    when(~decided(t))
+    dropped[t] = True
+    heard[t, each] = lambda s: False
+
+
+@page.action
+def commit(t: Transaction, s: Site) -> None:
+    when(decided(t), part(t, s))
+    committed[t, s] = True
+
+
+@page.action
+def abort(t: Transaction, s: Site) -> None:
+    when(prepared(t, s), ~committed(t, s), dropped(t))
+    aborted[t, s] = True
+
+
+@page.safety
+def atomicity(t: Transaction, s: Site, u: Site) -> Formula:
+    return ~(committed(t, s) & aborted(t, u) & part(t, u))
+
+
+@page.invariant
+def decided_once(t: Transaction) -> Formula:
+    return ~(decided(t) & dropped(t))
+
+
+@page.invariant
+def a_vote_binds(t: Transaction, s: Site) -> Formula:
+    return (yes(t, s) | heard(t, s)) >> prepared(t, s)
+
+
+@page.invariant
+def decided_by_all(t: Transaction, s: Site) -> Formula:
+    return (decided(t) & part(t, s)) >> prepared(t, s)
+
+
+@page.invariant
+def committed_by_decision(t: Transaction, s: Site) -> Formula:
+    return committed(t, s) >> decided(t)
+
+
+@page.invariant
+def a_prepared_site_aborts_by_decision(t: Transaction, s: Site) -> Formula:
+    return (aborted(t, s) & prepared(t, s)) >> dropped(t)
+
+
+unsaved = page.flaw("votes-before-it-saves")
+
+
+@unsaved.instead_of(vote_yes)
+def vote_yes_unsaved(t: Transaction, s: Site) -> None:
+    when(part(t, s), ~aborted(t, s), ~prepared(t, s))
+    yes[t, s] = True
+
+
+hasty = page.flaw("decides-by-one-vote")
+
+
+@hasty.instead_of(decide)
+def decide_by_one_vote(t: Transaction) -> None:
+    when(~dropped(t), some(Site, lambda s: heard(t, s)))
+    decided[t] = True
+
+
+impatient = page.flaw("aborts-on-a-timeout")
+
+
+@impatient.instead_of(abort)
+def abort_on_a_timeout(t: Transaction, s: Site) -> None:
+    when(prepared(t, s), ~committed(t, s))
+    aborted[t, s] = True

@@ -1,0 +1,51 @@
+"""What Python reads in another way than it looks: found in the text of a page, before it proves too much."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from coterie.lab.prove.terms import PageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def look_for_slips(rule: Callable[..., Any]) -> None:
+    """Refuse `a >> b & c`, which Python reads as `(a >> b) & c`, without parentheses that say which.
+
+    A clause that was meant the other way may forbid every step, and then everything is proved.
+    """
+    try:
+        text = textwrap.dedent(inspect.getsource(rule))
+    except OSError:  # typed into an interpreter: there is no text to look at
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
+            sign = "&" if isinstance(node.op, ast.BitAnd) else "|"
+            for side in (node.left, node.right):
+                if _is_bare_implication(side, text):
+                    raise PageError(
+                        f"put parentheses around what >> connects: a >> b {sign} c means"
+                        f" (a >> b) {sign} c"
+                    )
+
+
+def _is_bare_implication(node: ast.expr, text: str) -> bool:
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.RShift)):
+        return False
+    lines = text.splitlines(keepends=True)
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    before = "".join(lines[: node.lineno - 1]) + _cut(lines[node.lineno - 1], node.col_offset)[0]
+    after = _cut(lines[node.end_lineno - 1], node.end_col_offset)[1]
+    after += "".join(lines[node.end_lineno :])
+    return not (before.rstrip().endswith("(") and after.lstrip().startswith(")"))
+
+
+def _cut(line: str, offset: int) -> tuple[str, str]:
+    """Cut a line at an offset of `ast`, which counts bytes."""
+    data = line.encode()
+    return data[:offset].decode(), data[offset:].decode()

@@ -1,0 +1,260 @@
+"""The verdict on a page: proved or not, by what, and how far the code was held against it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from coterie.catalogue import load
+from coterie.errors import UsageError
+from coterie.lab.prove.bounded import find_run, first_counterexample, impossible
+from coterie.lab.prove.link import hold
+from coterie.lab.prove.proof import EFFORT, START, THEOREM, prove
+from coterie.lab.prove.wait_proof import prove_waits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.lab.prove.bounded import Counterexample, Run
+    from coterie.lab.prove.library import Entry
+    from coterie.lab.prove.link import Held, Trial
+    from coterie.lab.prove.page import Page
+    from coterie.lab.prove.proof import Proof
+    from coterie.lab.prove.wait_proof import WaitObligation
+
+Answer = Literal["proved", "not proved", "not followed", "vacuous", "unknown"]
+DEPTH = 10  # of the search for a run
+HEADER = ("page", "verdict", "axioms", "clauses", "obligations", "of waits", "shown", "code held")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a page."""
+
+    name: str  # what was asked for
+    page: Page
+    proof: Proof
+    impossible: Sequence[str]  # steps that no state of the invariant allows
+    counterexample: Counterexample | None  # to induction
+    run: Run | None  # of the search for one that breaks a promise
+    held: Sequence[Held] | None  # the code against the page; None without a link
+    waits: Sequence[WaitObligation] | None = None  # that every wait ends; None if it was not tried
+
+    @property
+    def title(self) -> str:
+        """The page, and whose it is if it has another name."""
+        known = self.name == self.page.name.partition(",")[0] or self.name.endswith(".py")
+        return self.page.name if known else f"{self.name}, by the page of {self.page.name}"
+
+    @property
+    def answer(self) -> Answer:
+        """The verdict in a word or two; a run that breaks a promise shows that it cannot be proved."""
+        if self.impossible:
+            return "vacuous"
+        if not self.proof.proved:
+            shown = self.counterexample is not None or any(
+                each.result == "fails" for each in self.proof.failed
+            )
+            return "not proved" if shown else "unknown"
+        if self.lost_waits:
+            return "unknown"  # other sets may show it
+        if any(each.trouble for each in self.held or ()):
+            return "not followed"
+        return "proved"
+
+    @property
+    def lost_waits(self) -> list[WaitObligation]:
+        """The claims that every wait ends by, and that were not shown."""
+        return [each for each in self.waits or () if each.result != "proved"]
+
+    def lines(self) -> list[str]:
+        """Say it to people."""
+        match self.answer:
+            case "proved" | "not followed":
+                return [*self._proved(), *self._followed()]
+            case "vacuous":
+                never = ", ".join(_words(name) for name in self.impossible)
+                what = f"By its clauses this never happens: {never}; so the proof shows nothing."
+                return [f"{self.title}: vacuous. {what}"]
+            case "not proved" | "unknown":
+                if self.proof.proved:
+                    return [*self._proved(), *self._lost_waits()]
+                return [*self._lost(), *self._real()]
+
+    def row(self) -> list[str | int]:
+        """Say it in one line of a table, as `HEADER` names its columns."""
+        code = "specification only"
+        if self.held is not None:
+            states, steps = sum(h.states for h in self.held), sum(h.steps for h in self.held)
+            code = f"{states:,} states, {steps:,} steps"
+        return [
+            self.name,
+            self.answer,
+            len(self.page.axioms),
+            len(self.page.clauses),
+            len(self.proof.obligations),
+            "-" if self.waits is None else len(self.waits),
+            ", ".join(clause.words for clause in self.page.promises),
+            code,
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        """Say it to programs."""
+        found = self.counterexample
+        return {
+            "name": self.name,
+            "page": self.page.name,
+            "scope": self.page.scope,
+            "verdict": self.answer,
+            "promises": [clause.words for clause in self.page.promises],
+            "assumes": self.page.assumptions,
+            "clauses": len(self.page.clauses),
+            "actions": len(self.page.actions),
+            "obligations": len(self.proof.obligations),
+            "waits": None if self.waits is None else len(self.waits),
+            "lost_waits": [[each.place, each.claim] for each in self.lost_waits],
+            "seconds": round(self.proof.seconds, 3),
+            "impossible": list(self.impossible),
+            "lost": [
+                {
+                    "step": each.question.place,
+                    "clause": each.question.clause.words,
+                    "result": each.result,
+                }
+                for each in self.proof.failed
+            ],
+            "counterexample": None if found is None else _facts_of(found),
+            "run": None if self.run is None else _facts_of_run(self.run),
+            "code": None if self.held is None else [asdict(each) for each in self.held],
+        }
+
+    def _proved(self) -> list[str]:
+        page = self.page
+        counts = f"{len(page.clauses)} clauses, kept by {len(page.actions)} actions"
+        lines = [
+            f"{self.title}, {page.scope}: proved. {counts}.",
+            f"  {', '.join(clause.words for clause in page.promises)}",
+        ]
+        if page.assumptions:
+            lines.append(f"  assumes: {', '.join(page.assumptions)}")
+        lines.append(f"  {len(self.proof.obligations)} obligations")
+        if self.waits is not None and not self.lost_waits:
+            lines.append(f"  every wait ends: {len(self.waits)} obligations more")
+        elif self.waits is None and page.waits is not None:
+            lines.append("  that every wait ends is shown with --waits")
+        return lines
+
+    def _lost_waits(self) -> list[str]:
+        lost = self.lost_waits
+        count = f"{len(lost)} of {len(self.waits or ())} obligations are not met"
+        return [
+            f"  that every wait ends is not shown ({count}):",
+            *(f"    {each.place}: {each.claim}: {each.result}" for each in lost),
+        ]
+
+    def _followed(self) -> list[str]:
+        if self.held is None:
+            return ["  this proves the specification only: no code is held against it"]
+        lines = [
+            f"  the code does not follow it, {each.words}: {each.trouble}"
+            for each in self.held
+            if each.trouble
+        ]
+        followed = [f"    {each.words}" for each in self.held]
+        return lines or ["  the code follows it:", *followed]
+
+    def _lost(self) -> list[str]:
+        failed, found = self.proof.failed, self.counterexample
+        question = found.question if found is not None else failed[0].question
+        verb = "breaks" if self.answer == "not proved" else "may break"
+        match question.place:
+            case place if place == START:
+                what = f"The start {verb} “{question.clause.words}”"
+            case place if place == THEOREM:
+                what = f"“{question.clause.words}” does not follow from the clauses"
+            case place:
+                what = f"The step {_words(place)} {verb} “{question.clause.words}”"
+        count = f"{len(failed)} of {len(self.proof.obligations)} obligations are not met"
+        lines = [f"{self.title}: not proved. {what} ({count})."]
+        if found is None:
+            return [*lines, "  the solver gave up, and there is no small counterexample"]
+        lines.append(f"  before: {'; '.join(found.facts()) or 'nothing'}")
+        if question.action is not None:
+            lines.append(f"  step:   {found.step}")
+            lines.append(f"  change: {'; '.join(found.changes()) or 'nothing'}")
+        if found.witness:
+            named = ", ".join(f"{name} = {value}" for name, value in found.witness.items())
+            lines.append(f"  breaks: “{question.clause.words}” for {named}")
+        return lines
+
+    def _real(self) -> list[str]:
+        """Tell a state that a run reaches from one that may never be reached."""
+        run = self.run
+        if run is None:
+            return []
+        if run.broken is not None:
+            steps = [f"    {step}" for step in run.steps]
+            count = len(run.steps)
+            return [
+                f"  it is real: {count} steps from the start break “{run.broken.words}”:",
+                *steps,
+            ]
+        none = f"none of up to {max(run.depth, 0)} steps with two things of each sort"
+        if run.complete:
+            why = "the algorithm is wrong later on, or a clause is missing"
+            return [f"  no run from the start is known to break a promise, {none}: {why}"]
+        return [f"  not known whether a run leads there: {none}, and then the effort was spent"]
+
+
+def judge(entry: Entry, page: Page, *, effort: float = EFFORT, with_waits: bool = False) -> Verdict:
+    """Prove a page; hold the code against it, or look for what is wrong."""
+    proof = prove(page, effort=effort)
+    dead = impossible(page)
+    if not proof.proved:
+        found = first_counterexample(proof)
+        run = find_run(page, depth=DEPTH, effort=effort)
+        return Verdict(entry.name, page, proof, dead, found, run, None)
+    waits = None
+    if with_waits:
+        if page.waits is None:
+            raise UsageError(f"{page.name} does not say why every wait ends: leave out --waits")
+        waits = prove_waits(page, page.waits, effort=effort)
+    held = hold_all(entry) if entry.link is not None and page is entry.page else None
+    return Verdict(entry.name, page, proof, dead, None, None, held, waits)
+
+
+def hold_all(entry: Entry, trials: Sequence[Trial] | None = None) -> list[Held]:
+    """Hold the code of all linked variants against their page, by default in the trials of the link."""
+    link = entry.link
+    assert link is not None
+    algorithm = load(entry.algorithm)
+    found = []
+    for trial in link.trials if trials is None else trials:
+        for variant in link.variants:
+            setup = algorithm.setup(trial.size, variant)
+            processes = algorithm.build(setup)
+            found.append(hold(entry.page, link, processes, trial, variant=setup.variant))
+    return found
+
+
+def _facts_of(found: Counterexample) -> dict[str, Any]:
+    return {
+        "step": found.step,
+        "breaks": found.question.clause.words,
+        "for": dict(found.witness),
+        "before": found.facts(),
+        "changes": found.changes(),
+    }
+
+
+def _facts_of_run(run: Run) -> dict[str, Any]:
+    return {
+        "steps": list(run.steps),
+        "breaks": run.broken and run.broken.words,
+        "depth": run.depth,
+        "complete": run.complete,
+    }
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

@@ -1,0 +1,252 @@
+"""The link notices bugs in the real handlers, and names the clause or shows the step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from coterie.algorithms.mutex.permission.centralized.coordinator import Centralized
+from coterie.algorithms.mutex.permission.lamport import Lamport
+from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
+from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
+from coterie.algorithms.mutex.token.naimi_trehel import NaimiTrehel
+from coterie.algorithms.mutex.token.raymond import Raymond
+from coterie.algorithms.mutex.token.suzuki_kasami import SuzukiKasami
+from coterie.algorithms.mutex.token.token_ring.rotating import TokenRing
+from coterie.catalogue import load
+from coterie.lab.prove import library
+from coterie.lab.prove.link import Trial, hold
+from tests.harness import broken_class
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.process import Process
+
+TWO, TWICE, THREE = Trial(2, 1), Trial(2, 2), Trial(3, 1)
+THREE_AT_RANDOM, FOUR_AT_RANDOM = Trial(3, 3, runs=20), Trial(4, 5, runs=60)
+
+# The algorithm, a line of it, what it becomes, where that is noticed, and a piece of what is said.
+BUGS: dict[str, tuple[str, type[Any], str, str, Trial, str]] = {
+    "serves while one is inside": (
+        "centralized",
+        Centralized,
+        "if self.holder is None and self.queue:",
+        "if self.queue:",
+        TWO,
+        "one that was let in is the holder",
+    ),
+    "forgets that it has let one in": (
+        "centralized",
+        Centralized,
+        "            self.holder = self.queue.pop(0)\n            out.send(self.holder, Grant())",
+        "            out.send(self.queue.pop(0), Grant())",
+        TWO,
+        "one that was let in is the holder",
+    ),
+    "replies though its own request is older": (
+        "ricart-agrawala",
+        RicartAgrawala,
+        "self.stamp < stamp",
+        "self.stamp > stamp",
+        TWO,
+        "only the older defers",
+    ),
+    "forgets the time of a request": (
+        "ricart-agrawala",
+        RicartAgrawala,
+        "self.highest = stamp.time",
+        "pass",
+        TWO,
+        "a permission counts",
+    ),
+    "defers by time alone": (
+        "ricart-agrawala",
+        RicartAgrawala,
+        "self.stamp < stamp:",
+        "self.stamp.time <= stamp.time:",
+        TWO,
+        "only the older defers",
+    ),
+    "keeps those that it has answered": (  # `check` with one entry calls it verified
+        "ricart-agrawala",
+        RicartAgrawala,
+        "        self.deferred.clear()\n",
+        "",
+        TWO,
+        "only the older defers",
+    ),
+    "replies to one alone on leaving": (
+        "ricart-agrawala",
+        RicartAgrawala,
+        "out.broadcast(self.deferred, Reply())",
+        "out.broadcast(sorted(self.deferred)[:1], Reply())",
+        THREE,
+        "an awaited reply is under way",
+    ),
+    "a queue that forgets no request": (
+        "lamport",
+        Lamport,
+        "        self.queue.remove(request)\n",
+        "",
+        TWO,
+        "a step that the page does not have",
+    ),
+    "any message counts as an answer": (  # `check` with one entry calls it verified
+        "lamport",
+        Lamport,
+        "if self.stamp is not None and self.stamp.time <= time:",
+        "if self.stamp is not None:",
+        TWICE,
+        "",
+    ),
+    "locks itself for the youngest": (
+        "maekawa",
+        Maekawa,
+        "self.queue.pop(0)",
+        "self.queue.pop()",
+        TWICE,
+        "a step that the page does not have",
+    ),
+    "keeps the lock that it gives back": (
+        "maekawa",
+        Maekawa,
+        "            self.locked.remove(arbiter)\n",
+        "",
+        TWO,
+        "a lock has one place",
+    ),
+    "does not queue what was given back": (
+        "maekawa",
+        Maekawa,
+        "                self._require_owner(stamp)\n                insort(self.queue, stamp)\n",
+        "                self._require_owner(stamp)\n",
+        TWO,
+        "a request is not lost",
+    ),
+    "asks its owner once in its life": (  # `check` with one entry calls it verified
+        "maekawa",
+        Maekawa,
+        "        self.inquired = False\n",
+        "",
+        TWO,
+        "an inquiry is not lost",
+    ),
+    "forgets an early inquiry": (  # `check` with three processes calls it verified
+        "majority",
+        Maekawa,
+        "self.inquiries.add(sender)",
+        "self.inquiries |= {sender} & self.locked",
+        FOUR_AT_RANDOM,
+        "an inquiry is not lost",
+    ),
+    "sends the token and keeps it": (
+        "suzuki-kasami",
+        SuzukiKasami,
+        "        self.token = None\n",
+        "",
+        TWO,
+        "there are 2 tokens",
+    ),
+    "does not note that it is served": (
+        "suzuki-kasami",
+        SuzukiKasami,
+        "        served[self.me - 1] = self.requested[self.me - 1]\n",
+        "",
+        TWO,
+        "the token counts",
+    ),
+    "drops the queue of the token": (  # no bug, but another algorithm: `check` calls it verified
+        "suzuki-kasami",
+        SuzukiKasami,
+        "queue[1:]",
+        "()",
+        THREE,
+        "a step that the page does not have",
+    ),
+    "takes an older number for the newest": (  # `check` with one entry calls it verified
+        "suzuki-kasami",
+        SuzukiKasami,
+        "max(self.requested[sender - 1], number)",
+        "number",
+        THREE_AT_RANDOM,
+        "a request is not lost",
+    ),
+    "stays the root": (
+        "naimi-trehel",
+        NaimiTrehel,
+        "                self.father = origin\n",
+        "",
+        TWO,
+        "no handler raises",
+    ),
+    "sends the token and has it": (
+        "naimi-trehel",
+        NaimiTrehel,
+        "        self.token = False\n",
+        "",
+        TWO,
+        "it is here or under way",
+    ),
+    "asks once for each that waits": (
+        "raymond",
+        Raymond,
+        "and self.queue and not self.asked",
+        "and self.queue",
+        THREE,
+        "",
+    ),
+    "does not ask for those left behind": (
+        "raymond",
+        Raymond,
+        "        self._assign_if_free(out)\n        self._ask_if_needed(out)\n\n    def awaits",
+        "        self._assign_if_free(out)\n\n    def awaits",
+        THREE,
+        "",
+    ),
+    "passes the token on and keeps it": (
+        "token-ring",
+        TokenRing,
+        "        self.token = False\n",
+        "",
+        TWO,
+        "",
+    ),
+}
+# What a page leaves open, and `check` finds: that the token moves on at all.
+NOT_NOTICED = {"does not ask for those left behind"}
+
+
+def broken(
+    algorithm: str, kind: type[Any], old: str, new: str, size: int
+) -> Sequence[Process[Any]]:
+    """Build processes of a class with one line changed, and the state of the right ones."""
+    entry = load(algorithm)
+    wrong = broken_class(kind, old, new)
+    made = []
+    for process in entry.build(entry.setup(size)):
+        fields = {name: getattr(process, name) for name in process.__struct_fields__}
+        made.append(wrong(**fields))
+    return made
+
+
+@pytest.mark.parametrize("name", [name for name in BUGS if name not in NOT_NOTICED])
+def test_a_bug_in_the_handlers_is_noticed(name: str) -> None:
+    algorithm, kind, old, new, trial, words = BUGS[name]
+    entry = library.find(algorithm)
+    assert entry.link is not None
+    processes = broken(algorithm, kind, old, new, trial.size)
+    held = hold(entry.page, entry.link, processes, trial)
+    assert held.trouble
+    assert words in held.trouble
+
+
+@pytest.mark.parametrize("name", sorted(NOT_NOTICED))
+def test_a_step_left_out_is_no_step_that_the_page_lacks(name: str) -> None:
+    """Pages say what may happen: that it does happen is for `check`, and for proofs of waits."""
+    algorithm, kind, old, new, trial, _ = BUGS[name]
+    entry = library.find(algorithm)
+    assert entry.link is not None
+    held = hold(entry.page, entry.link, broken(algorithm, kind, old, new, trial.size), trial)
+    assert not held.trouble
