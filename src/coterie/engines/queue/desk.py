@@ -171,8 +171,7 @@ class Desk:
         self._process = process
         self._group = group
         self.trouble = "no session was opened"
-        self._closed_for = ""  # why no lock is granted
-        self._closed_until = -math.inf
+        self._closed_for, self._closed_until = "", -math.inf  # why no lock is granted
         self._attempts = itertools.count(1)
         self._known: OrderedDict[str, None] = OrderedDict()  # names that were used lately
         self._wanted_at: OrderedDict[str, float] = OrderedDict()  # when others wanted them
