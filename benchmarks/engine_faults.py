@@ -1,11 +1,12 @@
 """Trials of the engines under faults: python -m benchmarks.engine_faults [ENGINE ...] [--rounds N] [--seed N].
 
 Three programs take one lock again and again, each over a line of its own, while one fault after the other
-happens: a program is killed, or suspended for longer than its lease; its line is cut, or stalls, both ways
-or one way; PostgreSQL ends all sessions while the line of a program is silent at its end; the server is
-killed and started again, of several that one which leads. Then it is checked that no two holds were valid
-at the same time, and that tokens have grown in the order of entry. After each fault the lock has to be
-entered again, or the trial fails.
+happens: a program is killed, or suspended for longer than its lease; its line is cut, or stalls, in both
+directions or in one; the server's end of it is gone while the program's is silent; the server is killed and
+started again, with its memory or without, of several that one which leads; its time of day jumps. Then it is
+checked that no two holds were valid at the same time, and that tokens have grown in the order of entry.
+After each fault every program has to enter again within a minute, or it was forgotten: that counts as a
+violation, and the program is started anew.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import coterie
 from tests.cluster.proxy import DOWN, UP, Proxy
+from tests.engines.conformance.moved_valkey import MovedValkey, valkey_aof
 from tests.engines.conformance.suppliers import (
     CUTS,
     FAILS_OVER,
@@ -49,7 +51,9 @@ HOLD_SECONDS = (
     0.5,
 )  # short ones for many turns, long ones for a fault to come between
 PATIENCE_SECONDS = 60.0  # for the next entry after a fault
-ENGINES = ("file", "coterie", "etcd", "etcd3", "valkey", "postgresql", "zookeeper")
+STEPS = (-3600, -60, 60, 3600)  # of the time of day, in seconds
+MADE = SUPPLIERS | {"valkey-aof": valkey_aof}
+ENGINES = tuple(MADE)
 
 
 # What the programs do
@@ -103,6 +107,7 @@ class Trial:
         self.supplier = supplier
         self.draw = random.Random(seed)
         self.faults: Counter[str] = Counter()
+        self.forgotten: list[str] = []
         self._log = folder / "holds"
         self._log.touch()
         self._proxies: list[Proxy] = []
@@ -115,7 +120,7 @@ class Trial:
                 self._proxies.append(Proxy(self.supplier.port))
                 await self._proxies[-1].start()
             self._programs.append(await self._program(len(self._programs)))
-        await self._entry(0.0)
+        await self._entries(0.0, "start")
 
     async def end(self) -> None:
         """End them."""
@@ -131,27 +136,34 @@ class Trial:
         if LEASED in self.supplier.can:
             faults.append(self._suspend)
         if CUTS in self.supplier.can:
-            faults += [self._stall, self._half, self._sever]
+            faults += [self._stall, self._sever, self._mute, self._deafen, self._forget]
         if isinstance(self.supplier, PostgresqlSupplier):
-            faults += [self._end_sessions]
+            faults.append(self._end_sessions)
         if {RESTARTS, FAILS_OVER} & self.supplier.can:
             faults.append(self._restart)
+        if isinstance(self.supplier, MovedValkey):
+            faults += [self._restart_empty, self._step]
         for _ in range(rounds):
             fault = self.draw.choice(faults)
             self.faults[fault.__name__[1:]] += 1
             await asyncio.sleep(self.draw.random() * 0.2)
             await fault(self.draw.randrange(PROGRAMS))
-            await self._entry(time.monotonic())
+            await self._entries(time.monotonic(), fault.__name__[1:])
 
     def holds(self) -> list[Hold]:
         """List the holds in the order of entry."""
+        return sorted(hold for _, hold in self._known())
+
+    def _known(self) -> list[tuple[str, Hold]]:
+        """List the holds, each with its program."""
         known: dict[tuple[str, str, str], float] = {}
         for line in self._log.read_text().splitlines():
             program, token, entered, valid = line.split()
             known[program, token, entered] = float(valid)
-        return sorted(
-            Hold(float(entered), valid, int(token)) for (_, token, entered), valid in known.items()
-        )
+        return [
+            (program, Hold(float(entered), valid, int(token)))
+            for (program, token, entered), valid in known.items()
+        ]
 
     async def _program(self, place: int) -> asyncio.subprocess.Process:
         port = self._proxies[place].port if self._proxies else None
@@ -160,18 +172,28 @@ class Trial:
             sys.executable, *command, str(self._log), stderr=asyncio.subprocess.DEVNULL
         )
 
-    async def _entry(self, since: float) -> None:
-        """Wait until the lock is entered again."""
+    async def _entries(self, since: float, fault: str, *, all_programs: bool = True) -> None:
+        """Wait until every program has entered since then, or any; start those anew that never do."""
         end = time.monotonic() + PATIENCE_SECONDS
-        while not (found := self.holds()) or found[-1].entered <= since:
+        while True:
+            entered = {program for program, hold in self._known() if hold.entered > since}
+            missing = [p for p in self._programs if str(p.pid) not in entered]
+            if not missing or (entered and not all_programs):
+                return
             if time.monotonic() > end:
-                raise SystemExit(f"{self.supplier.name}: no entry after {dict(self.faults)}")
+                break
             await asyncio.sleep(0.05)
+        for program in missing:
+            self.forgotten.append(f"forgotten: program {program.pid} after {fault}")
+            program.kill()
+            await program.wait()
+            place = self._programs.index(program)
+            self._programs[place] = await self._program(place)
 
     async def _kill(self, place: int) -> None:
         self._programs[place].kill()
         await self._programs[place].wait()
-        await self._entry(time.monotonic())
+        await self._entries(time.monotonic(), "kill", all_programs=False)
         self._programs[place] = await self._program(place)
 
     async def _suspend(self, place: int) -> None:
@@ -180,21 +202,28 @@ class Trial:
         self._programs[place].send_signal(signal.SIGCONT)
 
     async def _stall(self, place: int) -> None:
-        self._proxies[place].stall()
-        await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.6))
-        self._proxies[place].resume()
+        await self._silence(place, UP, DOWN)
 
-    async def _half(self, place: int) -> None:
-        self._proxies[place].stall(self.draw.choice([UP, DOWN]))
-        await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.6))
+    async def _mute(self, place: int) -> None:
+        await self._silence(place, UP)
+
+    async def _deafen(self, place: int) -> None:
+        await self._silence(place, DOWN)
+
+    async def _forget(self, place: int) -> None:
+        self._proxies[place].forget()
+        await self._silence(place, DOWN)
+
+    async def _silence(self, place: int, *directions: str) -> None:
+        self._proxies[place].stall(*directions)
+        await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.8))
         self._proxies[place].resume()
 
     async def _end_sessions(self, place: int) -> None:
         assert isinstance(self.supplier, PostgresqlSupplier)
         self._proxies[place].stall()
         await asyncio.to_thread(self.supplier.end_sessions)
-        await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.6))
-        self._proxies[place].resume()
+        await self._silence(place, UP, DOWN)
 
     async def _sever(self, place: int) -> None:
         self._proxies[place].cut()
@@ -205,6 +234,18 @@ class Trial:
         await asyncio.to_thread(self.supplier.kill)
         await asyncio.sleep(self.draw.random() * self.supplier.lease)
         await asyncio.to_thread(self.supplier.start)
+
+    async def _restart_empty(self, _: int) -> None:
+        assert isinstance(self.supplier, MovedValkey)
+        await asyncio.to_thread(self.supplier.kill)
+        self.supplier.lose_memory()
+        self.supplier.move(self.draw.choice((0, *STEPS)))
+        await asyncio.to_thread(self.supplier.start)
+
+    async def _step(self, _: int) -> None:
+        assert isinstance(self.supplier, MovedValkey)
+        self.supplier.move(self.draw.choice(STEPS))
+        await asyncio.sleep(self.draw.random() * self.supplier.lease)
 
 
 def check(holds: list[Hold]) -> list[str]:
@@ -224,7 +265,7 @@ async def trial(name: str, rounds: int, seed: int) -> bool:
     """Run one engine; return whether all was well."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = SUPPLIERS[name](folder / "server")
+        server = MADE[name](folder / "server")
         supplier = await asyncio.to_thread(stack.enter_context, server)
         made = Trial(supplier, folder, seed)
         try:
@@ -233,7 +274,7 @@ async def trial(name: str, rounds: int, seed: int) -> bool:
         finally:
             await made.end()
         holds = made.holds()
-    wrong = check(holds)
+    wrong = [*check(holds), *made.forgotten]
     faults = ", ".join(f"{count} {fault}" for fault, count in sorted(made.faults.items()))
     print(
         f"{name}: {rounds} rounds ({faults}), {len(holds)} holds, {len(wrong)} violations",

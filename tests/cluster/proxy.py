@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+import weakref
 from typing import TYPE_CHECKING
 
 from coterie import locks
@@ -49,6 +50,7 @@ class Proxy:
         self._target = target
         self._open = {UP: asyncio.Event(), DOWN: asyncio.Event()}
         self._writers: set[asyncio.StreamWriter] = set()
+        self._inner: weakref.WeakSet[asyncio.StreamWriter] = weakref.WeakSet()  # to the node
         self._passages: set[Passage] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._server: asyncio.Server | None = None
@@ -86,6 +88,12 @@ class Proxy:
         self.refuses = True
         self.sever()
 
+    def forget(self) -> None:
+        """Break connections at the server's end; the program hears nothing of it, as from a lost NAT table."""
+        self.stall(DOWN)
+        for writer in self._inner:
+            writer.transport.abort()
+
     def hold_back(self) -> None:
         """Keep what the program sends over the connections that stand; newer ones are not touched."""
         for passage in self._passages:
@@ -117,6 +125,7 @@ class Proxy:
             self._writers.discard(writer)
             return
         self._writers.add(inner_writer)
+        self._inner.add(inner_writer)
         passage = Passage(writer)
         self._passages.add(passage)
         self._spawn(self._pass_up(passage, reader, inner_writer))

@@ -84,13 +84,13 @@ class Child:
 
     def __init__(self, folder: Path, command: list[str]) -> None:
         self.folder = folder
-        self._command = command
+        self.command = command
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                self.command, cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
 
     def signal(self, number: int) -> None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+import redis
 
 import coterie
+from coterie.engines.queue.server import Author
+from coterie.engines.redis import scripts
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
+from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import Missing, ValkeySupplier, leave_out, valkey
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+AUTHOR = msgspec.msgpack.encode(Author("nobody", "host:1", 0.0))
 
 
 @contextlib.contextmanager
@@ -82,6 +89,68 @@ async def test_a_cancelled_wait_keeps_the_line(tmp_path: Path) -> None:
             async with bob.lock("x"):
                 pass
             assert connections(made) - before == 1  # that of the question
+
+
+@in_loop
+async def test_a_wait_with_nothing_under_way_goes_on_in_the_next_session(tmp_path: Path) -> None:
+    with server(tmp_path) as made:
+        made.lease = 1.0
+        proxy = Proxy(made.port)
+        await proxy.start()
+        async with (
+            coterie.connect(made.url()) as bob,
+            coterie.connect(made.url(proxy.port)) as ann,
+        ):
+            blocking = await bob.lock("x").acquire()
+            held = await ann.lock("y").acquire()
+            assert blocking is not None
+            assert held is not None
+            wait = asyncio.create_task(ann.lock("x").acquire())
+            while not await bob.waiters("x"):  # noqa: ASYNC110 - of other programs there are no events
+                await asyncio.sleep(0.01)
+            proxy.stall()
+            await held.lost
+            proxy.resume()
+            await blocking.release()
+            assert await wait
+        await proxy.stop()
+
+
+@in_loop
+async def test_an_entry_that_no_task_knows_is_removed_by_its_program(tmp_path: Path) -> None:
+    """Such as one of a join that was carried out after its sender had given it up."""
+    with server(tmp_path) as made:
+        made.lease = 1.0
+        client = redis.Redis(port=made.port)
+        async with coterie.connect(made.url()) as ann, coterie.connect(made.url()) as bob:
+            async with ann.lock("y"):
+                (session,) = {line[0][0].split(b".")[1].decode() for line in lines(client, "y")}
+            words = (session, 1, "x", f"x.{session}.999", AUTHOR, "")
+            client.eval(scripts.JOIN.text, 0, *words)
+            assert lines(client, "x")
+            async with bob.lock("x"):
+                pass
+
+
+@in_loop
+async def test_two_that_renew_one_session_are_noticed(tmp_path: Path) -> None:
+    with server(tmp_path) as made:
+        made.lease = 1.0
+        client = redis.Redis(port=made.port)
+        async with coterie.connect(made.url()) as ann:
+            held = await ann.lock("x").acquire()
+            assert held is not None
+            ((member, *_),) = lines(client, "x")[0]
+            for _ in range(2):
+                client.eval(scripts.RENEW.text, 0, member.split(b".")[1], 1)
+            await held.lost
+            with pytest.raises(coterie.LockLost, match="a copy of this one"):
+                await held.release()
+
+
+def lines(client: redis.Redis, lock: str) -> list[Any]:
+    """Return the queue of a lock, in a list; nothing if there is none."""
+    return [line for _, line in client.eval(scripts.LINES.text, 0, lock)]
 
 
 def connections(made: ValkeySupplier) -> int:

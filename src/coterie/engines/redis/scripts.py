@@ -1,12 +1,17 @@
 """What the server does in one step each, in Lua.
 
 A queue is a sorted set; its members are entries `x.SESSION.ATTEMPT` (`s.` where it shares), its scores
-their numbers. A session is a key that expires, and an entry lives as long as the session that made it;
-the name of a session is used once, so a later one of the same process revives nothing. Entries
-whose session is gone are swept from the head of a queue by whatever looks at it.
+their numbers. A session is a hash, which does not expire: a counter that its process moves on, and the
+lease that says for how long others have to see it unchanged before they remove it. Its entries go with it,
+in the same step, so each entry in a queue is one of a living session. Here absence may stand for death,
+since every script runs on the primary and sees the newest state.
 
-The value of a session is the number of the last line that it was used over. What was sent over an earlier
-line and arrives late does nothing: its sender has given it up.
+The time of day takes part in one thing: it is a floor of the numbers when the server is closed. `past` says
+which run of the server all of this belongs to, and which session has closed it until the leases from before
+are over; that name is used once, so a request to open another past opens nothing.
+
+The field `line` of a session is the number of the last line that it was used over. What was sent over an
+earlier line and arrives late does nothing: its sender has given it up.
 
 All keys begin with `{coterie}`, so they lie in one slot.
 """
@@ -17,60 +22,101 @@ import hashlib
 from typing import NamedTuple
 
 COMMON = """
-local P = '{coterie}:'
-local EPOCH = 1577836800
-local function alive(member)
-  return redis.call('EXISTS', P .. 's:' .. string.match(member, '^%a%.([^.]+)')) == 1
+local P = '{coterie}:2:'
+local BEFORE_MAX = 32
+local function session_of(member)
+  return string.match(member, '^%a%.([^.]+)')
+end
+local function draw()
+  local number = string.format('%.0f', tonumber(redis.call('GET', P .. 'n') or 0) + 1)
+  redis.call('SET', P .. 'n', number)
+  return number
 end
 local function drop(lock, member)
   redis.call('ZREM', P .. 'q:' .. lock, member)
   redis.call('HDEL', P .. 'a:' .. lock, member)
+  redis.call('HDEL', P .. 'e:' .. session_of(member), member)
 end
--- Sweep the head of a queue, and return the members that are inside.
+-- The members of a queue that are inside.
 local function inside(lock)
-  local found, place = {}, 0
+  local found = {}
   while true do
-    local member = redis.call('ZRANGE', P .. 'q:' .. lock, place, place)[1]
+    local member = redis.call('ZRANGE', P .. 'q:' .. lock, #found, #found)[1]
     if not member then break end
-    if not alive(member) then
-      drop(lock, member)
-    else
-      local shared = string.sub(member, 1, 1) == 's'
-      if place > 0 and not shared then break end
-      found[#found + 1] = member
-      place = place + 1
-      if not shared then break end
-    end
+    local shared = string.sub(member, 1, 1) == 's'
+    if #found > 0 and not shared then break end
+    found[#found + 1] = member
+    if not shared then break end
   end
-  if #found == 0 then redis.call('SREM', P .. 'locks', lock) end
   return found
 end
 local function wake(lock)
-  for _, member in ipairs(inside(lock)) do
-    redis.call('PUBLISH', P .. 'c:' .. string.match(member, '^%a%.([^.]+)'), 'w' .. lock)
+  local within = inside(lock)
+  if #within == 0 then redis.call('SREM', P .. 'locks', lock) end
+  for _, member in ipairs(within) do
+    redis.call('PUBLISH', '{coterie}:c:' .. session_of(member), 'w' .. lock)
   end
 end
 local function is_ours(session, line)
-  local last = redis.call('GET', P .. 's:' .. session)
+  if redis.call('EXISTS', P .. 'past') == 0 then return false end
+  local last = redis.call('HGET', P .. 's:' .. session, 'line')
   if not last or tonumber(last) > tonumber(line) then return false end
-  if last ~= line then redis.call('SET', P .. 's:' .. session, line, 'KEEPTTL') end
+  if last ~= line then redis.call('HSET', P .. 's:' .. session, 'line', line) end
   return true
 end
-local function now_us()
-  local t = redis.call('TIME')
-  return (t[1] - EPOCH) * 1000000 + t[2]
+-- By which session the server is closed ('' if it is open), and for which lease.
+local function past()
+  local known = redis.call('HMGET', P .. 'past', 'closed', 'longest')
+  return known[1] or '', tonumber(known[2] or 0)
 end
--- The number of our entry if it is inside and the server is open; else how many ms to wait at most.
-local function look(lock, member)
-  local opens = tonumber(redis.call('HGET', P .. 'run', 'opens') or 0) - now_us()
-  if opens > 0 then return {0, math.ceil(opens / 1000)} end
-  local within, longest = inside(lock), 0
-  for _, other in ipairs(within) do
-    if other == member then return {tonumber(redis.call('ZSCORE', P .. 'q:' .. lock, member)), 0} end
-    local left = redis.call('PTTL', P .. 's:' .. string.match(other, '^%a%.([^.]+)'))
-    if left > longest then longest = left end
+local function show(found, session)
+  local known = redis.call('HMGET', P .. 's:' .. session, 'n', 'lease')
+  if known[1] then
+    found[#found + 1] = session
+    found[#found + 1] = tonumber(known[1])
+    found[#found + 1] = tonumber(known[2])
   end
-  return {0, longest}
+end
+-- Add the sessions before an entry, the next ones if there are many, each once.
+local function show_before(found, seen, lock, member)
+  local place = redis.call('ZRANK', P .. 'q:' .. lock, member)
+  if not place or place == 0 then return end
+  local first = math.max(0, place - BEFORE_MAX)
+  local before = redis.call('ZRANGE', P .. 'q:' .. lock, first, place - 1)
+  if first > 0 then before[#before + 1] = redis.call('ZRANGE', P .. 'q:' .. lock, 0, 0)[1] end
+  for _, other in ipairs(before) do
+    local session = session_of(other)
+    if not seen[session] then
+      seen[session] = true
+      show(found, session)
+    end
+  end
+end
+-- The number of our entry if it is inside and the server is open, 0 if it waits, -2 if it is not there;
+-- then what it has to wait for.
+local function look(lock, member)
+  local closed, longest = past()
+  local found = {0, closed, longest}
+  local number = redis.call('ZSCORE', P .. 'q:' .. lock, member)
+  if not number then
+    found[1] = -2
+  elseif closed == '' then
+    for _, other in ipairs(inside(lock)) do
+      if other == member then
+        found[1] = tonumber(number)
+        return found
+      end
+    end
+  end
+  show_before(found, {}, lock, member)
+  return found
+end
+local function end_session(session)
+  local entries = redis.call('HGETALL', P .. 'e:' .. session)
+  redis.call('DEL', P .. 's:' .. session, P .. 'e:' .. session)
+  redis.call('ZREM', P .. 'sessions', session)
+  for i = 1, #entries, 2 do drop(entries[i + 1], entries[i]) end
+  for i = 2, #entries, 2 do wake(entries[i]) end
 end
 """
 
@@ -87,36 +133,73 @@ def _script(body: str) -> Script:
     return Script(text, hashlib.sha1(text.encode()).hexdigest())  # noqa: S324 - what EVALSHA takes
 
 
-# Begin a session. run: of the server, which another run may have taken up from a snapshot.
+# Begin a session. The first one in a run of the server, or after it was emptied, closes the server: all
+# leases from before may still be in force, so nothing that is remembered of them is of use. `known` is the
+# highest number that the program was given; those that come back raise the numbers above it.
+#
+# Programs of an earlier build kept their state in other keys, under leases of the server. They are excluded: their
+# sessions are ended, which they are told at their next renewal, within the pause; and what they need to begin
+# others becomes of another type, so each request of theirs fails with an error.
 OPEN = _script("""
-local session, line, lease_ms, longest_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local run, up_ms = ARGV[5], tonumber(ARGV[6])
--- Leases that were granted before the server started may not be over yet, the longest as well.
-local longest = math.max(longest_ms, tonumber(redis.call('HGET', P .. 'run', 'longest') or 0))
-local opens = now_us() + math.max(0, longest + 1000 - up_ms) * 1000
-if redis.call('HGET', P .. 'run', 'id') == run then
-  opens = math.max(opens, tonumber(redis.call('HGET', P .. 'run', 'opens') or 0))
+local session, line, lease_ms, longest = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local run, known, who = ARGV[5], tonumber(ARGV[6]), ARGV[7]
+local FORMER = '{coterie}:run'
+local is_former = redis.call('TYPE', FORMER).ok == 'hash'
+local number = math.max(known, tonumber(redis.call('GET', P .. 'n') or 0))
+longest = math.max(longest, tonumber(redis.call('HGET', P .. 'past', 'longest') or 0))
+if is_former then
+  longest = math.max(longest, tonumber(redis.call('HGET', FORMER, 'longest') or 0))
+  number = math.max(number, tonumber(redis.call('GET', '{coterie}:n') or 0))
+  for _, lock in ipairs(redis.call('SMEMBERS', '{coterie}:locks')) do
+    for _, member in ipairs(redis.call('ZRANGE', '{coterie}:q:' .. lock, 0, -1)) do
+      redis.call('DEL', '{coterie}:s:' .. session_of(member))
+    end
+    redis.call('DEL', '{coterie}:q:' .. lock, '{coterie}:a:' .. lock)
+  end
+  redis.call('DEL', '{coterie}:locks', '{coterie}:n')
 end
-redis.call('HSET', P .. 'run', 'id', run, 'longest', longest, 'opens', string.format('%.0f', opens))
-redis.call('SET', P .. 's:' .. session, line, 'PX', lease_ms)
-return 1
+if is_former or redis.call('HGET', P .. 'past', 'run') ~= run then
+  for _, lock in ipairs(redis.call('SMEMBERS', P .. 'locks')) do
+    redis.call('DEL', P .. 'q:' .. lock, P .. 'a:' .. lock)
+  end
+  for _, other in ipairs(redis.call('ZRANGE', P .. 'sessions', 0, -1)) do
+    redis.call('DEL', P .. 's:' .. other, P .. 'e:' .. other)
+  end
+  redis.call('DEL', P .. 'locks', P .. 'sessions')
+  local t = redis.call('TIME')
+  number = math.max(number, (t[1] - 1577836800) * 1000000 + t[2]) + 1
+  redis.call('HSET', P .. 'past', 'run', run, 'closed', session)
+  redis.call('SET', FORMER, 'this server is used by a later release of coterie')
+end
+redis.call('HSET', P .. 'past', 'longest', longest)
+redis.call('SET', P .. 'n', string.format('%.0f', number))
+redis.call('HSET', P .. 's:' .. session, 'n', 1, 'lease', lease_ms, 'line', line, 'who', who)
+redis.call('ZADD', P .. 'sessions', 0, session)
+return {past()}
 """)
 
+# Move the counter on; return it, how many entries the session has, and what is seen of the past and of the
+# neighbour: the next session in the order of names. So those that live observe all sessions.
 RENEW = _script("""
-if not is_ours(ARGV[1], ARGV[2]) then return 0 end
-return redis.call('PEXPIRE', P .. 's:' .. ARGV[1], ARGV[3])
+local session = ARGV[1]
+if not is_ours(session, ARGV[2]) then return {-1} end
+local counter = redis.call('HINCRBY', P .. 's:' .. session, 'n', 1)
+local found = {counter, redis.call('HLEN', P .. 'e:' .. session), past()}
+local other = redis.call('ZRANGEBYLEX', P .. 'sessions', '(' .. session, '+', 'LIMIT', 0, 1)[1]
+  or redis.call('ZRANGE', P .. 'sessions', 0, 0)[1]
+if other ~= session then show(found, other) end
+return found
 """)
 
 JOIN = _script("""
-local lock, member, author, leaving = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-if not is_ours(ARGV[1], ARGV[2]) then return {-1, 0} end
+local session, lock, member, author, leaving = ARGV[1], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+if not is_ours(session, ARGV[2]) then return {-1} end
 local queue = P .. 'q:' .. lock
 if not redis.call('ZSCORE', queue, member) then
   if leaving ~= '' then drop(lock, leaving) end
-  local number = math.max(tonumber(redis.call('GET', P .. 'n') or 0) + 1, now_us())
-  redis.call('SET', P .. 'n', string.format('%.0f', number))
-  redis.call('ZADD', queue, string.format('%.0f', number), member)
+  redis.call('ZADD', queue, draw(), member)
   redis.call('HSET', P .. 'a:' .. lock, member, author)
+  redis.call('HSET', P .. 'e:' .. session, member, lock)
   redis.call('SADD', P .. 'locks', lock)
   if leaving ~= '' then wake(lock) end
 end
@@ -124,8 +207,54 @@ return look(lock, member)
 """)
 
 LOOK = _script("""
-if not is_ours(ARGV[1], ARGV[2]) then return {-1, 0} end
+if not is_ours(ARGV[1], ARGV[2]) then return {-1} end
 return look(ARGV[3], ARGV[4])
+""")
+
+# Look at all that wait: return which of them, counted from 1, have news for a look of their own, and what is
+# seen of the past and of the sessions before the others.
+LOOK_AROUND = _script("""
+if not is_ours(ARGV[1], ARGV[2]) then return {-1} end
+local closed, longest = past()
+local found, seen, news = {closed, longest}, {}, {}
+for i = 3, #ARGV, 2 do
+  local answer = look(ARGV[i], ARGV[i + 1])
+  if answer[1] ~= 0 then
+    news[#news + 1] = (i - 1) / 2
+  else
+    for at = 4, #answer, 3 do
+      if not seen[answer[at]] then
+        seen[answer[at]] = true
+        show(found, answer[at])
+      end
+    end
+  end
+end
+return {0, news, found}
+""")
+
+# Remove a session whose counter is still this one, with all of its entries.
+REMOVE = _script("""
+local known = redis.call('HMGET', P .. 's:' .. ARGV[1], 'n', 'who')
+if known[1] ~= ARGV[2] then return '' end
+end_session(ARGV[1])
+return known[2]
+""")
+
+# Open what this session has closed, if no longer lease has become known than the one that was waited for. No number
+# was given out meanwhile, and a program that came back may have known a higher one: those of entries that wait
+# are drawn again, in their order.
+OPEN_PAST = _script("""
+local closed, longest = past()
+if closed ~= ARGV[1] or longest > tonumber(ARGV[2]) then return 0 end
+redis.call('HSET', P .. 'past', 'closed', '')
+for _, lock in ipairs(redis.call('SMEMBERS', P .. 'locks')) do
+  for _, member in ipairs(redis.call('ZRANGE', P .. 'q:' .. lock, 0, -1)) do
+    redis.call('ZADD', P .. 'q:' .. lock, draw(), member)
+  end
+  wake(lock)
+end
+return 1
 """)
 
 LEAVE = _script("""
@@ -133,6 +262,12 @@ if not is_ours(ARGV[1], ARGV[2]) then return -1 end
 drop(ARGV[3], ARGV[4])
 wake(ARGV[3])
 return 1
+""")
+
+# The entries of a session, each with its lock.
+OWN = _script("""
+if not is_ours(ARGV[1], ARGV[2]) then return {} end
+return redis.call('HGETALL', P .. 'e:' .. ARGV[1])
 """)
 
 LINES = _script("""
@@ -144,23 +279,17 @@ for _, lock in ipairs(locks) do
   local line = redis.call('ZRANGE', P .. 'q:' .. lock, 0, -1, 'WITHSCORES')
   local entries = {}
   for i = 1, #line, 2 do
-    if alive(line[i]) then
-      local author = redis.call('HGET', P .. 'a:' .. lock, line[i])
-      entries[#entries + 1] = {line[i], line[i + 1], author, (i + 1) / 2 <= count and 1 or 0}
-    end
+    local author = redis.call('HGET', P .. 'a:' .. lock, line[i])
+    entries[#entries + 1] = {line[i], line[i + 1], author, (i + 1) / 2 <= count and 1 or 0}
   end
   if #entries > 0 then found[#found + 1] = {lock, entries} end
 end
 return found
 """)
 
-# End a session: its entries stay until they are swept, which is now where they are inside.
+# End a session of ours.
 CLOSE = _script("""
 if not is_ours(ARGV[1], ARGV[2]) then return 0 end
-redis.call('DEL', P .. 's:' .. ARGV[1])
-for i = 3, #ARGV, 2 do
-  drop(ARGV[i], ARGV[i + 1])
-  wake(ARGV[i])
-end
+end_session(ARGV[1])
 return 1
 """)

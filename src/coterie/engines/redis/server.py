@@ -1,4 +1,10 @@
-"""A session with Redis or Valkey: a key that expires, entries in sorted sets, and a channel for news."""
+"""A session with Redis or Valkey: a counter that its process moves on, entries in sorted sets, a channel for news.
+
+No clock of the server takes part in what is promised. Its process counts the lease of a session from the sending
+of a renewal, and others remove the session when they have seen its counter unchanged for longer than that. The
+server is one run of it: after a restart, or when it was emptied, it is closed until all leases from before are over,
+which is counted in the same way.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +22,7 @@ from redis.backoff import NoBackoff
 
 from coterie import system
 from coterie.engines.queue.engine import QueueEngine
+from coterie.engines.queue.observation import LOOKS_PER_LEASE, PAST, Observations
 from coterie.engines.queue.server import Author, QueueEntry, ServerNode, SessionLost
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.redis import scripts
@@ -23,7 +30,7 @@ from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from coterie.engines.queue.server import SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
@@ -33,7 +40,8 @@ LEASE_SECONDS_MIN = 0.5
 BEATS_PER_LEASE = 3
 CALL_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
-LOOK_SECONDS_MIN = 0.01  # after the end of a lease that is waited for
+LAPSED = "it was removed: its lease has run out for those who wait, or the server has lost it"
+GONE = -1  # what a script answers whose session is over
 SECURE = ("rediss", "valkeys")
 
 # A replica that may be promoted, a start, a full memory; then a full disk, and a lack of replicas.
@@ -71,9 +79,15 @@ class RedisServer:
                 f"{url.scheme}://{url.shown}: expected the number of a database after the address, as in"
                 f" {url.scheme}://host:6379/0, got {url.path!r}"
             )
-        self.lease = max(url.lease, self.lease_min)
+        if url.lease < self.lease_min:
+            raise UsageError(
+                f"{url.scheme}://{url.shown}: lease must be at least {self.lease_min:g} s, got {url.lease:g} s"
+            )
+        self.lease = url.lease
+        self.known = 0  # the highest number that this process was given
         self._url = url
         self._warned = False
+        self._observed: dict[str, Observations] = {}  # by participant
 
     def __str__(self) -> str:
         """Name the server for people."""
@@ -88,9 +102,11 @@ class RedisServer:
         except BaseException:
             await connection.close()
             raise
-        session = RedisSession(connection, participant, told, lease)
+        # What was seen of others in a former session stays true.
+        observed = self._observed.setdefault(participant, Observations())
+        session = RedisSession(connection, participant, told, lease, observed)
         try:
-            await session.start(float(info.get("uptime_in_seconds", 0)))
+            await session.start()
         except BaseException:
             await session.close()
             raise
@@ -256,37 +272,41 @@ class RedisConnection:
                 raise
 
 
-class RedisEntry:
-    """An entry of ours: whether there is news, and when to look without any."""
-
-    def __init__(self) -> None:
-        """Begin before the join is sent: news may come before its answer."""
-        self.news = asyncio.Event()
-        self.patience = 0  # milliseconds until the lease of an entry before us may have run out
-
-
 class RedisSession:
     """One session, with its entries in queues."""
 
     def __init__(
-        self, connection: RedisConnection, participant: str, told: SessionListener, lease: float
+        self,
+        connection: RedisConnection,
+        participant: str,
+        told: SessionListener,
+        lease: float,
+        observed: Observations,
     ) -> None:
         """Begin on a connection that is connected; `start` announces the session."""
         self.lease = lease
         self._connection = connection
         self._name = participant
         self._told = told
-        self._session = system.secret(8).hex()
+        self._session = system.secret(8).hex()  # never used again
         self._run_id = connection.run
+        self._counter = 1
+        self._unconfirmed = 0  # renewals that may have been carried out
         self._lost = ""
-        self._tickets: dict[Ticket, RedisEntry] = {}
+        self._tickets: dict[Ticket, asyncio.Event] = {}  # each with its news
+        self._waiting: set[Ticket] = set()
+        self._observed = observed  # the sessions before our entries, and the past
+        self._neighbour = Observations()  # the next session in the order of names
+        self._looked_at = 0.0
+        self._past_seconds = 0.0  # the longest lease from before, while the server is closed
+        self._seen = asyncio.Event()  # there is something else to observe
         self._ready = asyncio.Event()
         self._trouble = "no answer"  # with the channel
         self._connecting = asyncio.Lock()
         self._calls: dict[asyncio.Task[Any], None] = {}  # that go on if their callers do not
         self._tasks = Tasks()
 
-    async def start(self, up_seconds: float) -> None:
+    async def start(self) -> None:
         """Announce the session, renew it from now on, and listen to news."""
         self._tasks.run(self._listen())
         try:
@@ -298,31 +318,32 @@ class RedisSession:
             ) from None
         sent_at = system.now()
         milliseconds = int(self.lease * 1000)
-        await self._connection.run_script(
+        closed, longest = await self._connection.run_script(
             scripts.OPEN,
             self._session,
             self._connection.number,
             milliseconds,
             max(milliseconds, int(self._connection.server.lease * 1000)),
             self._run_id,
-            int(up_seconds * 1000),
+            self._connection.server.known,
+            self._name,
         )
         self._told.renewed(sent_at)
+        self._learn_of_past(closed, longest)
         self._tasks.run(self._renew())
+        self._tasks.run(self._observe())
 
     async def close(self) -> None:
         """End the session and take its entries away."""
         self._lost = self._lost or "it was closed"
+        self._wake_all()  # those who wait hear of it
         tasks, calls = self._tasks.cancel(), list(self._calls)
         try:
             # What is under way keeps the connection: a call that is cancelled would cost it.
             await asyncio.gather(*tasks, *calls, return_exceptions=True)
-            entries = [
-                part for ticket in self._tickets for part in (ticket.lock, self._member(ticket))
-            ]
             with contextlib.suppress(CoterieError):
                 await self._connection.run_script(
-                    scripts.CLOSE, self._session, self._connection.number, *entries
+                    scripts.CLOSE, self._session, self._connection.number
                 )
         finally:
             for call in calls:
@@ -337,30 +358,53 @@ class RedisSession:
                 self.lease / BEATS_PER_LEASE if self._connection.is_up else RETRY_SECONDS
             )
             sent_at = system.now()
+            self._unconfirmed += 1
             try:
-                kept = await self._call_to_the_end(scripts.RENEW, int(self.lease * 1000))
+                counter, *shown = await self._call_to_the_end(scripts.RENEW)
             except SessionLost:
                 return
             except CoterieError:
                 continue
-            if not kept:
-                self._end("its lease has run out at the server")
+            if counter > self._counter + self._unconfirmed:
+                # A copy of this process, such as a clone of its machine, renews in our name.
+                self._end("another process uses it: a copy of this one")
                 return
+            self._counter, self._unconfirmed = counter, 0
             self._told.renewed(sent_at)
+            self._learn_from_renewal(*shown)
+
+    def _learn_from_renewal(
+        self, entries: int, closed: bytes, longest: int, *neighbour: bytes | int
+    ) -> None:
+        """Observe the neighbour and the past; look for entries of ours that no task knows."""
+        now = system.now()  # after the arrival of the answer
+        found = list(_read(neighbour))
+        self._neighbour.keep(session for session, _, _ in found)
+        for session, counter, lease in found:
+            self._neighbour.saw(session, counter, lease, now)
+        self._learn_of_past(closed, longest)
+        if entries > len(self._tickets):
+            self._tasks.run(self._disown())
 
     def _end(self, reason: str) -> None:
         if not self._lost:
             self._lost = reason
-            for entry in self._tickets.values():
-                entry.news.set()
+            self._wake_all()
             self._told.lost(reason)
+
+    def _wake_all(self) -> None:
+        self._seen.set()
+        for news in self._tickets.values():
+            news.set()
 
     # Entries
 
     async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
         """Enter the queue."""
-        entry = self._tickets[ticket] = RedisEntry()
-        number, entry.patience = await self._call(
+        self._tickets[ticket] = (
+            asyncio.Event()
+        )  # before it is sent: news may come before its answer
+        answer = await self._call(
             scripts.JOIN,
             ticket.lock,
             self._member(ticket),
@@ -369,32 +413,132 @@ class RedisSession:
         )
         if leaving is not None:
             self._tickets.pop(leaving, None)
-        return self._checked(number) or None
+        return self._number(answer) or None
 
     async def wait(self, ticket: Ticket) -> int:
-        """Look whenever there is news, and when the lease of an entry inside may have run out."""
-        entry = self._tickets[ticket]
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(entry.patience / 1000 + LOOK_SECONDS_MIN):
-                    await entry.news.wait()
-            entry.news.clear()
-            number, entry.patience = await self._call_to_the_end(
-                scripts.LOOK, ticket.lock, self._member(ticket)
-            )
-            if self._checked(number):
-                return int(number)
+        """Look whenever there is news."""
+        news = self._tickets[ticket]
+        self._waiting.add(ticket)
+        self._seen.set()
+        try:
+            while True:
+                await news.wait()
+                news.clear()
+                answer = await self._call_to_the_end(
+                    scripts.LOOK, ticket.lock, self._member(ticket)
+                )
+                if number := self._number(answer):
+                    return number
+        finally:
+            self._waiting.discard(ticket)
 
     async def leave(self, ticket: Ticket) -> None:
         """Take an entry away."""
-        self._checked(await self._call(scripts.LEAVE, ticket.lock, self._member(ticket)))
+        await self._call(scripts.LEAVE, ticket.lock, self._member(ticket))
         self._tickets.pop(ticket, None)
 
-    def _checked(self, number: int) -> int:
+    def _number(self, answer: Sequence[Any]) -> int:
+        """Return our number if we are inside, and 0 otherwise: then observe what is before us."""
+        number, closed, longest, *shown = answer
         if number < 0:
-            self._end("its lease has run out at the server")
-            raise SessionLost(self._lost)
-        return number
+            raise Unavailable(f"{self._connection.server}: the entry was removed by hand")
+        self._learn_of_past(closed, longest)
+        self._learn(shown)
+        server = self._connection.server
+        server.known = max(server.known, number)
+        return int(number)
+
+    async def _disown(self) -> None:
+        """Remove entries of ours that no task knows.
+
+        No call of ours is under way beside the question, so an entry that it shows and that is not
+        among the tickets has left, or was never told of. The name of an attempt is not used again.
+        """
+        with contextlib.suppress(SessionLost, CoterieError):
+            found = await self._call_to_the_end(scripts.OWN)
+            ours = {self._member(ticket).encode() for ticket in self._tickets}
+            for member, lock in zip(found[::2], found[1::2], strict=True):
+                if member not in ours:
+                    await self._call_to_the_end(scripts.LEAVE, lock, member)
+
+    # What is before us
+
+    async def _observe(self) -> None:
+        """Look at the sessions before us, all in one request, and remove those that are over."""
+        while not self._lost:
+            beat = self.lease / LOOKS_PER_LEASE
+            next_at = min(self._observed.next_at(), self._neighbour.next_removal_at())
+            if self._waiting:
+                next_at = min(next_at, self._looked_at + beat)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, min(next_at - system.now(), self.lease))):
+                    await self._seen.wait()
+            self._seen.clear()
+            try:
+                await self._remove_silent()
+                now = system.now()
+                if self._observed.looks(now) or (self._waiting and now >= self._looked_at + beat):
+                    self._looked_at = now
+                    await self._look_around()
+            except SessionLost:
+                return
+            except CoterieError:
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _look_around(self) -> None:
+        """Wake those who are inside although no news of it has arrived; observe what is before the others."""
+        asked = list(self._waiting)
+        words = [word for ticket in asked for word in (ticket.lock, self._member(ticket))]
+        _, news, (closed, longest, *shown) = await self._call_to_the_end(
+            scripts.LOOK_AROUND, *words
+        )
+        for number in news:
+            if (event := self._tickets.get(asked[number - 1])) is not None:
+                event.set()
+        self._learn_of_past(closed, longest)
+        before = [session for session, _, _ in _read(shown)]
+        self._observed.keep([*before, PAST])
+        self._learn(shown)
+
+    def _learn(self, shown: Sequence[bytes | int]) -> None:
+        """Observe sessions that an answer shows which has just arrived."""
+        now = system.now()
+        for session, counter, lease in _read(shown):
+            if session != self._session:
+                self._observed.saw(session, counter, lease, now)
+        self._seen.set()
+
+    def _learn_of_past(self, closed: bytes, longest: int) -> None:
+        """Observe the past as long as the server is closed."""
+        if closed:
+            self._past_seconds = longest / 1000
+            self._observed.saw(PAST, closed.decode(), self._past_seconds, system.now())
+            self._seen.set()
+        else:
+            self._observed.forget(PAST)
+
+    async def _remove_silent(self) -> None:
+        """Remove sessions that were silent for their whole lease; open what is closed."""
+        now, past_seconds = system.now(), self._past_seconds  # both before anything is awaited
+        for observed in (self._observed, self._neighbour):
+            for session, counter in observed.due(now):
+                if session == PAST:
+                    await self._open_past(str(counter), past_seconds)
+                    continue
+                who = await self._ask(scripts.REMOVE, session, counter)
+                observed.forget(session)
+                if who:
+                    logger.info(
+                        "%s: session %s was silent for its lease, and is removed",
+                        self._connection.server,
+                        session,
+                        extra={"event": "session-removed"},
+                    )
+
+    async def _open_past(self, closed: str, seconds: float) -> None:
+        """Open the server: the longest lease from before has passed since it was seen closed."""
+        if await self._ask(scripts.OPEN_PAST, closed, round(seconds * 1000)):
+            self._observed.forget(PAST)
 
     # Questions
 
@@ -451,22 +595,38 @@ class RedisSession:
     def _hear(self, message: dict[str, Any]) -> None:
         if message["type"] == "subscribe":
             self._ready.set()
-            for entry in self._tickets.values():
-                entry.news.set()
+            self._wake_all()
         elif message["type"] == "message":
             data: bytes = message["data"]
             if data[:1] == b"m":
                 self._told.mail(data[1:])
                 return
             lock = data[1:].decode(errors="replace")
-            for ticket, entry in self._tickets.items():
+            for ticket, news in self._tickets.items():
                 if ticket.lock == lock:
-                    entry.news.set()
+                    news.set()
 
     # Calls
 
     async def _call(self, script: scripts.Script, *arguments: str | bytes | float) -> Any:
-        """Run a script in the name of this session, on a connection to the server that it began with."""
+        """Run a script in the name of this session."""
+        await self._connect()
+        answer = await self._connection.run_script(
+            script, self._session, self._connection.number, *arguments
+        )
+        first = answer[0] if isinstance(answer, list) and answer else answer
+        if first == GONE:
+            self._end(LAPSED)
+            raise SessionLost(self._lost)
+        return answer
+
+    async def _ask(self, script: scripts.Script, *arguments: str | float) -> Any:
+        """Run a script that is not about this session."""
+        await self._connect()
+        return await self._connection.run_script(script, *arguments)
+
+    async def _connect(self) -> None:
+        """Have a connection to the run of the server that the session was begun with."""
         if self._lost:
             raise SessionLost(self._lost)
         if not self._connection.is_up:
@@ -477,9 +637,6 @@ class RedisSession:
                 # It may have come up with an older state, in which our entries are not.
                 self._end("the server was restarted")
                 raise SessionLost(self._lost)
-        return await self._connection.run_script(
-            script, self._session, self._connection.number, *arguments
-        )
 
     async def _call_to_the_end(
         self, script: scripts.Script, *arguments: str | bytes | float
@@ -497,6 +654,14 @@ class RedisSession:
 
     def _member(self, ticket: Ticket) -> str:
         return f"{'s' if ticket.shared else 'x'}.{self._session}.{ticket.attempt}"
+
+
+def _read(shown: Sequence[bytes | int]) -> Iterator[tuple[str, int, float]]:
+    """Return sessions, each with its counter and its lease in seconds."""
+    for at in range(0, len(shown), 3):
+        session, counter, milliseconds = shown[at : at + 3]
+        assert isinstance(session, bytes)
+        yield session.decode(), int(counter), int(milliseconds) / 1000
 
 
 def _passes(error: exceptions.ResponseError) -> bool:
