@@ -1,5 +1,7 @@
 """A counterexample to induction as a picture: the state before a step, and the one after it.
 
+Where a theorem does not follow from the clauses there is no step, and one state.
+
 Things of the sort that most facts are about stand on a circle; what holds of one thing is written
 below it, what holds of two is an arrow, and the rest is listed. What the step changed is red. Facts
 that neither the clause nor the step reads are left out.
@@ -49,20 +51,27 @@ def draw(found: Counterexample) -> str:
     """Return the picture as the text of an SVG file."""
     sheet = Sheet()
     sort = _main_sort(found)
-    before, after = _facts(found, after=False), _facts(found, after=True)
-    title = f"{found.page.name}: {found.step} breaks “{found.question.clause.words}”"
+    clause = f"“{found.question.clause.words}”"
+    states = [("before", _facts(found, after=False)), ("after", _facts(found, after=True))]
+    title = f"{found.page.name}: {found.step} breaks {clause}"
+    note = "Red: changed by the step. The state before fulfils all clauses, whether a run reaches it or not."
+    if found.question.action is None:
+        states = [("a state", states[0][1])]
+        title = f"{found.page.name}: {clause} does not follow"
+        note = "The state fulfils all clauses, whether a run reaches it or not."
     if found.witness:
         title += " for " + ", ".join(f"{name} = {thing}" for name, thing in found.witness.items())
-    sheet.headline(20, 28, title, 2 * WIDTH, size=14)
+    sheet.headline(20, 28, title, len(states) * WIDTH, size=14)
     listed = 0
-    for left, name, facts in ((20, "before", before), (30 + WIDTH, "after", after)):
+    for number, (name, facts) in enumerate(states):
+        left = 20 + number * (WIDTH + 10)
         sheet.text(left + 8, TOP, name, fill=SOFT)
         listed = max(listed, _panel(sheet, left, facts, _things(found, sort)))
     bottom = TOP + ROUND + listed * LINE + 20
-    sheet.line((25 + WIDTH, TOP), (25 + WIDTH, bottom), stroke=FAINT)
-    note = "Red: changed by the step. The state before fulfils all clauses, whether a run reaches it or not."
+    if len(states) > 1:
+        sheet.line((25 + WIDTH, TOP), (25 + WIDTH, bottom), stroke=FAINT)
     sheet.text(20, bottom + 20, note, fill=SOFT)
-    return sheet.finish(2 * WIDTH + 50, bottom + 36, title)
+    return sheet.finish(len(states) * (WIDTH + 10) + 30, bottom + 36, title)
 
 
 def _main_sort(found: Counterexample) -> Sort:
