@@ -136,11 +136,12 @@ class Processes:
             time.sleep(POLL_SECONDS)
 
     def wait_for_number(self, number: int) -> None:
-        """Wait until the newest configuration that a voter knows has this number, or a larger one."""
+        """Wait until a voter knows configuration `number` or a later one, and no other is open."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             with contextlib.suppress(Unavailable):
-                if self.standing().configuration.number >= number:
+                newest = self.standing().configuration
+                if newest.number >= number and not newest.open:
                     return
             assert time.monotonic() < deadline, f"waited in vain for configuration {number}"
             time.sleep(POLL_SECONDS)

@@ -72,7 +72,7 @@ def test_a_vouch_is_refused_while_a_program_runs_and_ends_its_lease_when_it_was_
 ) -> None:
     async def main() -> None:
         async with fleet(tmp_path, lease=MISTYPED) as made:
-            program = Program(made.url, ("hold", "x"))
+            program = Program(f"{made.url}?witness=off", ("hold", "x"))
             try:
                 token = int((await asyncio.to_thread(program.read))[1])
                 known = [node.voting.voter for node in made.nodes.values()]
