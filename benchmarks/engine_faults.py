@@ -34,6 +34,7 @@ from tests.engines.conformance.suppliers import (
     LEASED,
     RESTARTS,
     SUPPLIERS,
+    MariadbSupplier,
     PostgresqlSupplier,
 )
 
@@ -137,7 +138,7 @@ class Trial:
             faults.append(self._suspend)
         if CUTS in self.supplier.can:
             faults += [self._stall, self._sever, self._mute, self._deafen, self._forget]
-        if isinstance(self.supplier, PostgresqlSupplier):
+        if isinstance(self.supplier, MariadbSupplier | PostgresqlSupplier):
             faults.append(self._end_sessions)
         if {RESTARTS, FAILS_OVER} & self.supplier.can:
             faults.append(self._restart)
@@ -220,7 +221,7 @@ class Trial:
         self._proxies[place].resume()
 
     async def _end_sessions(self, place: int) -> None:
-        assert isinstance(self.supplier, PostgresqlSupplier)
+        assert isinstance(self.supplier, MariadbSupplier | PostgresqlSupplier)
         self._proxies[place].stall()
         await asyncio.to_thread(self.supplier.end_sessions)
         await self._silence(place, UP, DOWN)

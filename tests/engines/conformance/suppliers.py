@@ -17,6 +17,8 @@ import pytest
 from coterie.cluster.membership.ports import free_ports
 from tests.cluster.local_cluster import LEASE as CLUSTER_LEASE
 from tests.cluster.local_cluster import processes
+from tests.engines.mariadb_server import MISSING as MARIADB_MISSING
+from tests.engines.mariadb_server import MariadbTestServer
 from tests.engines.postgresql_server import MISSING as POSTGRESQL_MISSING
 from tests.engines.postgresql_server import PostgresqlServer
 from tests.engines.zookeeper_server import ZooKeeper
@@ -376,6 +378,35 @@ def postgresql(_: Path) -> Iterator[Supplier]:
         yield PostgresqlSupplier(server)
 
 
+# MariaDB
+
+
+class MariadbSupplier:
+    """One server."""
+
+    name = "mariadb"
+    lease = 2.0
+    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS})
+
+    def __init__(self, server: MariadbTestServer) -> None:
+        self._server = server
+        self.port = server.port
+        self.kill = server.kill
+        self.start = server.start
+        self.end_sessions = server.end_connections
+
+    def url(self, port: int | None = None) -> str:
+        return self._server.url(self.lease, port=port)
+
+
+@contextlib.contextmanager
+def mariadb(_: Path) -> Iterator[Supplier]:
+    if MARIADB_MISSING:
+        raise Absent(MARIADB_MISSING)
+    with MariadbTestServer() as server:
+        yield MariadbSupplier(server)
+
+
 # ZooKeeper
 
 
@@ -408,5 +439,6 @@ SUPPLIERS: dict[str, Callable[[Path], AbstractContextManager[Supplier]]] = {
     "etcd3": etcd3,
     "valkey": valkey,
     "postgresql": postgresql,
+    "mariadb": mariadb,
     "zookeeper": zookeeper,
 }

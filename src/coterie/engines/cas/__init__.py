@@ -1,0 +1,1 @@
+"""One session for servers that know compare-and-set: MariaDB and MySQL."""

@@ -1,0 +1,160 @@
+"""The tables of locks, and the run of the server that locks are granted in.
+
+Queues and sessions are InnoDB's, and survive a restart of the server, but perhaps not a backup that is put back or
+another server that takes over. So a row, `past`, names the run in which locks are granted: the server, and a
+mark in a table in memory, which each restart empties. A program that finds another run than `past` names closes the past; no program is
+let in until one of them has seen it closed for the longest lease that may be left of earlier runs, and opens it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from coterie.engines.mariadb.connection import NO_TABLE, ServerError
+from coterie.engines.mariadb.statements import PART_BYTES_MAX, STRIPES
+from coterie.errors import ConfigError, Unavailable
+
+if TYPE_CHECKING:
+    from coterie.engines.mariadb.connection import MariadbConnection
+
+VERSION = 1  # of the tables
+TRIES = 5  # where other programs make or change the same tables at the same moment
+
+RUN = "concat(@@hostname, ':', @@port, '/', @@server_id, '/', coalesce((select mark from coterie_mark), ''))"
+MAKE = f"""
+create table if not exists coterie_past (
+    one tinyint primary key, version int not null, run varbinary(400) not null, is_open bool not null,
+    lease double not null, longest double not null, base bigint not null
+) engine = innodb;
+create table if not exists coterie_mark (
+    one tinyint primary key, mark varbinary(36) not null
+) engine = memory;
+create table if not exists coterie_stripe (id int primary key) engine = innodb;
+create table if not exists coterie_session (
+    name varbinary(32) primary key, participant varbinary(32) not null, counter bigint not null,
+    lease double not null, alive bool not null, connection bigint unsigned not null,
+    ear bigint unsigned not null, mark varbinary(36) not null, key (participant)
+) engine = innodb;
+create table if not exists coterie_entry (
+    id bigint auto_increment primary key, lock_name varbinary(255) not null,
+    session varbinary(32) not null, attempt bigint not null, shared bool not null,
+    participant varbinary(32) not null, process varbinary(400) not null, since double not null,
+    unique key (session, attempt), key (lock_name, id)
+) engine = innodb;
+create table if not exists coterie_mail (
+    id bigint auto_increment primary key, participant varbinary(32) not null,
+    letter varbinary(32) not null, part varbinary({PART_BYTES_MAX}) not null, key (participant)
+) engine = memory;
+insert ignore into coterie_stripe values {", ".join(f"({each})" for each in range(STRIPES))};
+insert ignore into coterie_past values (1, {VERSION}, '', 0, 0, 0, 0)
+"""
+# What a program does later, and has to be allowed: nothing of it changes a row.
+REHEARSE = "; ".join(
+    statement
+    for table, column in (
+        ("past", "run"),
+        ("mark", "mark"),
+        ("stripe", "id"),
+        ("session", "name"),
+        ("entry", "id"),
+        ("mail", "id"),
+    )
+    for statement in (
+        f"insert into coterie_{table} select * from coterie_{table} where false",
+        f"update coterie_{table} set {column} = {column} where false",
+        f"delete from coterie_{table} where false",
+    )
+)
+MARK = "insert ignore into coterie_mark values (1, uuid())"
+LOCK = "begin; select version from coterie_past for update"
+IS_NAMED = f"select run = {RUN} from coterie_past"
+
+
+class ServerRun(NamedTuple):
+    """The run of the server that a connection leads to."""
+
+    name: str
+    is_open: bool
+    lease: float  # that is waited for while it is closed
+
+
+async def enter(connection: MariadbConnection, lease: float, known: int) -> ServerRun:
+    """Find the run of the server, in which leases of this length are granted from now on.
+
+    Args:
+        connection: Which uses the database of the locks.
+        lease: In seconds.
+        known: The highest number that this process knows of.
+    """
+    read = (
+        f"{REHEARSE}; select version, run = {RUN}, longest >= {lease!r}, {RUN}, is_open, lease,"
+        " exists (select 1 from coterie_mark) from coterie_past"
+    )
+    for _ in range(TRIES):
+        try:
+            answer = await connection.ask(read, tries=TRIES)
+        except ServerError as error:
+            if error.code != NO_TABLE:
+                raise
+            answer = None
+        if answer is None or not answer.rows[-1]:
+            await connection.ask(MAKE, tries=TRIES)
+            continue
+        ((version, is_named, is_long, name, is_open, left, is_marked),) = answer.rows[-1]
+        if version != VERSION:
+            raise ConfigError(
+                f"{connection}: locks are kept in tables of version {version} there, and this program"
+                f" knows version {VERSION}; let all programs have the same coterie"
+            )
+        if not is_marked:
+            await connection.ask(MARK)
+        elif not is_named or not is_long:
+            await _change(connection, lease, known)
+        else:
+            return ServerRun(_str(name), bool(is_open), left)
+    raise Unavailable(f"{connection}: its tables are changed again and again")
+
+
+async def _change(connection: MariadbConnection, lease: float, known: int) -> None:
+    """Close the past for a run that it does not name, or note a longer lease."""
+    await connection.ask(LOCK)
+    # In a statement of its own, which sees what the one before has waited for.
+    answer = await connection.ask(IS_NAMED)
+    if answer.rows[0][0][0]:
+        await connection.ask(
+            f"update coterie_past set longest = greatest(longest, {lease!r}); commit"
+        )
+    else:
+        await connection.ask(_close(lease, known))
+
+
+def _close(lease: float, known: int) -> str:
+    """Return the statements that close the past, and give all entries new numbers.
+
+    The longest lease that was granted counts, and that of a past which was not opened yet; also our own, which other
+    programs have, too: a server that takes over may know of neither.
+
+    Numbers are set above all that earlier runs can have drawn, whatever of them was lost: by their count, or by the time
+    since 2020, in parts of a second that leave room for 2**22 grants in each. So tokens go back only if the server has
+    lost more than a million grants, its time of day went back, and no program that returns knows better. Assignments
+    are made from left to right.
+    """
+    time = f"ceil((unix_timestamp() + {lease!r} - 1577836800) * 4194304)"
+    return (
+        "update coterie_past set"
+        f" lease = greatest({lease!r}, longest, if(is_open, 0, lease)),"
+        f" longest = greatest({lease!r}, coalesce((select max(lease) from coterie_session where alive), 0)),"
+        f" base = greatest(base, {known}, coalesce((select max(id) from coterie_entry), 0), {time} - 1048576)"
+        " + 1048576,"
+        f" is_open = 0, run = {RUN};"
+        " set @id = (select base from coterie_past);"
+        " update coterie_entry set id = (@id := @id + 1) order by id;"
+        # The next number that is drawn is above that of the highest row that ever was.
+        " insert into coterie_entry (id, lock_name, session, attempt, shared, participant, process, since)"
+        " values (@id + 1, '', '', 0, 0, '', '', 0);"
+        " delete from coterie_entry where session = '' and attempt = 0; commit"
+    )
+
+
+def _str(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

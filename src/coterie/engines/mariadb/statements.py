@@ -1,0 +1,274 @@
+"""What is said to MariaDB and MySQL about sessions and queues: each function returns one request.
+
+An entry is a row; its number, which is also its token and its place in the queue, is drawn as it is written. So that
+entries of a lock are seen in the order of their numbers, a join holds one of `STRIPES` rows, chosen by the name of the lock,
+from before it draws the number until it is committed: none is ever written before one that was seen. That is all
+that is locked: whoever looks reads a snapshot, of one moment, and entries before its own can only have gone since.
+
+A session is used over one connection at a time, the last that was attached. What was sent over an earlier one and
+arrives late finds no session.
+
+Values are written as numbers, or as hexadecimal digits: there is nothing to be escaped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from coterie.engines.queue.server import Author, Ticket
+
+STRIPES = 1024
+PART_BYTES_MAX = 1024  # of a letter: a row of a table in memory has room for the longest
+HIGHEST = 2**63 - 1
+
+GREET = (
+    "select connection_id(), @@version, @@global.innodb_flush_log_at_trx_commit, @@global.read_only;"
+    " show global variables where variable_name in ('wsrep_on', 'group_replication_single_primary_mode')"
+)
+MARIADB_SETTINGS = ("max_statement_time = 0", "idle_transaction_timeout = 0")
+MYSQL_SETTINGS = ("max_execution_time = 0",)
+SETTINGS = (
+    # Each statement sees what was committed before it began.
+    "transaction_isolation = 'READ-COMMITTED'",
+    # A join that waits for another one must not keep a renewal waiting for a lease.
+    "innodb_lock_wait_timeout = 1",
+    "lock_wait_timeout = 1",
+    # What an administrator has set is not meant for locks.
+    "wait_timeout = 86400",
+    "sql_mode = 'STRICT_ALL_TABLES'",
+    "completion_type = 0",
+    "sql_safe_updates = 0",
+    "sql_select_limit = 18446744073709551615",
+)
+
+
+def settings(*, is_mariadb: bool) -> str:
+    """Return the request that sets what each connection needs."""
+    isolation, *others = SETTINGS
+    if is_mariadb:  # which has had another name for it, until both were known
+        isolation = isolation.replace("transaction_isolation", "tx_isolation")
+    own = MARIADB_SETTINGS if is_mariadb else MYSQL_SETTINGS
+    return f"set {', '.join(f'session {each}' for each in (isolation, *others, *own))}"
+
+
+def _text(value: str | bytes) -> str:
+    raw = value.encode() if isinstance(value, str) else value
+    return f"x'{raw.hex()}'"
+
+
+def _texts(values: Iterable[str]) -> str:
+    return ", ".join(map(_text, values))
+
+
+# Sessions
+
+# The connection that the session was attached to last is this one.
+_OWN = "alive and connection = connection_id()"
+
+
+def open_session(session: str, participant: str, lease: float) -> str:
+    """Begin a session."""
+    return (
+        "insert into coterie_session (name, participant, counter, lease, alive, connection, ear, mark)"
+        f" values ({_text(session)}, {_text(participant)}, 0, {lease!r}, 1, connection_id(), 0, x'');"
+        f" {past(session)}"
+    )
+
+
+def attach(session: str) -> str:
+    """Use a session over this connection from now on; waits for what is under way over the last one."""
+    return (
+        f"update coterie_session set connection = connection_id() where name = {_text(session)} and alive;"
+        f" {past(session)}"
+    )
+
+
+def past(session: str) -> str:
+    """Return what is known of the run, the counter of the session, and whether it is used over this connection."""
+    return (
+        "select run, is_open, past.lease, counter, connection = connection_id()"
+        " from coterie_past past left join coterie_session"
+        f" on name = {_text(session)} and alive"
+    )
+
+
+def renew(session: str, counter: int) -> str:
+    """Move the counter on, if it is still this one; show the neighbour."""
+    mine = _text(session)
+    others = "select name, counter, lease from coterie_session where alive and name"
+    return (
+        f"update coterie_session set counter = counter + 1 where name = {mine} and counter = {counter}"
+        f" and {_OWN};"
+        f" {past(session)};"
+        f" select count(*) from coterie_entry where session = {mine};"
+        f" (({others} > {mine} order by name limit 1) union all ({others} < {mine} order by name limit 1)) limit 1"
+    )
+
+
+def kill(session: str, counter: int) -> str:
+    """Make a session dead, if its counter is still the one that was seen for a whole lease."""
+    return (
+        f"update coterie_session set alive = 0 where name = {_text(session)} and counter = {counter}"
+        " and alive"
+    )
+
+
+def sweep(session: str) -> str:
+    """Remove all entries of a session that is over, the records of such, and letters that no one will read."""
+    over = f"entry.session = {_text(session)} and (name is null or not alive)"
+    joined = "coterie_entry entry left join coterie_session on name = entry.session"
+    return (
+        f"select lock_name from {joined} where {over};"
+        f" delete entry from {joined} where {over};"
+        " delete own from coterie_session own left join coterie_entry entry on entry.session = own.name"
+        " where not own.alive and entry.id is null;"
+        " delete mail from coterie_mail mail left join coterie_session reader"
+        " on reader.participant = mail.participant and reader.alive where reader.name is null"
+    )
+
+
+def close(session: str) -> str:
+    """End a session of ours: from then on its entries are of no session."""
+    own = f"from coterie_entry where session = {_text(session)}"
+    return (
+        f"delete from coterie_session where name = {_text(session)};"
+        f" select lock_name {own}; delete {own}"
+    )
+
+
+def open_past(run: str) -> str:
+    """Open a run, by compare-and-set like the removal of any other session."""
+    return f"update coterie_past set is_open = 1 where run = {_text(run)} and not is_open"
+
+
+# Queues
+
+
+def join(session: str, ticket: Ticket, author: Author, leaving: Ticket | None) -> str:
+    """Enter a queue, unless the entry is there, and look."""
+    leave_first = f"{_delete(session, leaving.attempt)}; " if leaving else ""
+    wake = f"; {ears([ticket.lock], session, shared=leaving.shared)}" if leaving else ""
+    return (
+        f"begin; select id from coterie_stripe where id = crc32({_text(ticket.lock)}) % {STRIPES} for update;"
+        f" {leave_first}"
+        "insert into coterie_entry (lock_name, session, attempt, shared, participant, process, since)"
+        f" select {_text(ticket.lock)}, name, {ticket.attempt}, {int(ticket.shared)},"
+        f" {_text(author.participant)}, {_text(author.process)}, {author.since!r}"
+        f" from coterie_session where name = {_text(session)} and {_OWN} for update"
+        " on duplicate key update attempt = coterie_entry.attempt; commit;"
+        f" {look(session, [ticket])}{wake}"
+    )
+
+
+def look(session: str, tickets: Sequence[Ticket]) -> str:
+    """Show what is before our entries, all of one moment."""
+    asked = ", ".join(str(ticket.attempt) for ticket in tickets)
+    if not asked:
+        return past(session)
+    return (
+        f"{past(session)};"
+        " select mine.attempt, mine.id, other.shared, other.session, owner.counter, owner.lease"
+        " from coterie_entry mine"
+        " left join coterie_entry other on other.lock_name = mine.lock_name and other.id < mine.id"
+        " left join coterie_session owner on owner.name = other.session and owner.alive"
+        f" where mine.session = {_text(session)} and mine.attempt in ({asked}) order by mine.id, other.id"
+    )
+
+
+def leave(session: str, ticket: Ticket) -> str:
+    """Remove an entry, and show who has to be woken."""
+    return (
+        f"{_delete(session, ticket.attempt)}; {ears([ticket.lock], session, shared=ticket.shared)}"
+    )
+
+
+def _delete(session: str, attempt: int) -> str:
+    return f"delete from coterie_entry where session = {_text(session)} and attempt = {attempt}"
+
+
+def ears(locks: Sequence[str], session: str, *, shared: bool = False) -> str:
+    """Show the connections on which those wait for news who are inside now, but for ourselves.
+
+    Where one has left that shared the lock, only one that wants it alone can have come inside.
+    """
+    alone = " and not entry.shared" if shared else ""
+    return (
+        "select distinct owner.ear from ("
+        "select lock_name, min(id) as head, min(if(shared, null, id)) as alone from coterie_entry"
+        f" where lock_name in ({_texts(locks)}) group by lock_name) queue"
+        " join coterie_entry entry on entry.lock_name = queue.lock_name"
+        f" and (entry.id = queue.head or entry.id < coalesce(queue.alone, {HIGHEST}))"
+        " join coterie_session owner on owner.name = entry.session"
+        " join coterie_mark on coterie_mark.mark = owner.mark"
+        f" where owner.alive and owner.ear and owner.name <> {_text(session)}{alone}"
+    )
+
+
+def own(session: str) -> str:
+    """Show all entries of ours."""
+    return f"select lock_name, shared, attempt from coterie_entry where session = {_text(session)}"
+
+
+def lines(locks: Sequence[str] | None) -> str:
+    """Show the entries of living sessions."""
+    where = f" where lock_name in ({_texts(locks)})" if locks is not None else ""
+    return (
+        "select lock_name, shared, entry.participant, process, since from coterie_entry entry"
+        f" join coterie_session on name = session and alive{where} order by lock_name, id"
+    )
+
+
+# News
+
+
+def ring(ear: int) -> str:
+    """End the sleep of a connection, which may be over: a hint."""
+    return f"kill query {ear}"
+
+
+def post(participant: str, letter: str, body: bytes) -> str:
+    """Leave a letter for a process that is there; show where it waits."""
+    size = PART_BYTES_MAX
+    parts = " union all ".join(
+        f"select {at} as place, {_text(body[at : at + size])} as part"
+        for at in range(0, max(1, len(body)), size)
+    )
+    reader = f"from coterie_session where participant = {_text(participant)} and alive"
+    return (
+        "insert into coterie_mail (participant, letter, part)"
+        f" select {_text(participant)}, {_text(letter)}, part from ({parts}) parts"
+        f" where exists (select 1 {reader}) order by place;"
+        f" select distinct ear {reader} and ear and mark = (select mark from coterie_mark)"
+    )
+
+
+def begin_to_listen(session: str) -> str:
+    """Write down that this connection is the one to be rung."""
+    return (
+        "update coterie_session set ear = connection_id(), mark = (select mark from coterie_mark)"
+        f" where name = {_text(session)}"
+    )
+
+
+def hold_bell(bell: str) -> str:
+    """Hold a lock of the server, for which the connection that listens waits."""
+    return f"do get_lock({_text(bell)}, 0)"
+
+
+def listen(participant: str, bell: str, seconds: float, read: Sequence[int]) -> str:
+    """Wait until a ring, or not at all if there is a letter; then show whether we hold the bell, and the letters.
+
+    Those that were read go. The table is not used in the statement that waits, which would lock it. It waits for a
+    lock and does not sleep: all sleepers of a server share a mutex, and several `kill query` at a time keep them all
+    asleep for seconds.
+    """
+    mine = f"from coterie_mail where participant = {_text(participant)}"
+    gone = f"delete from coterie_mail where id in ({', '.join(map(str, read))}); " if read else ""
+    return (
+        f"{gone}set @letters = (select count(*) {mine});"
+        f" do get_lock({_text(bell)}, if(@letters, 0, {seconds!r})); select release_lock({_text(bell)});"
+        f" select id, letter, part {mine} order by id"
+    )
