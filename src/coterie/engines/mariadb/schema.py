@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.engines.mariadb.connection import NO_TABLE, ServerError
-from coterie.engines.mariadb.statements import PART_BYTES_MAX, STRIPES
+from coterie.engines.mariadb.statements import PART_BYTES_MAX, STRIPES, text
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
     from coterie.engines.mariadb.connection import MariadbConnection
 
 VERSION = 1  # of the tables
+NUMBERS_LOST_MAX = 1 << 20  # with the end of a run, and not made up for by the time of day
 TRIES = 5  # where other programs make or change the same tables at the same moment
 
 RUN = "concat(@@hostname, ':', @@port, '/', @@server_id, '/', coalesce((select mark from coterie_mark), ''))"
@@ -86,9 +87,10 @@ async def enter(connection: MariadbConnection, lease: float, known: int) -> Serv
         lease: In seconds.
         known: The highest number that this process knows of.
     """
+    least = known + NUMBERS_LOST_MAX
     read = (
-        f"{REHEARSE}; select version, run = {RUN}, longest >= {lease!r}, {RUN}, is_open, lease,"
-        " exists (select 1 from coterie_mark) from coterie_past"
+        f"{REHEARSE}; select version, run = {RUN}, longest >= {lease!r}, is_open or base >= {least},"
+        f" {RUN}, is_open, lease, exists (select 1 from coterie_mark) from coterie_past"
     )
     for _ in range(TRIES):
         try:
@@ -100,7 +102,7 @@ async def enter(connection: MariadbConnection, lease: float, known: int) -> Serv
         if answer is None or not answer.rows[-1]:
             await connection.ask(MAKE, tries=TRIES)
             continue
-        ((version, is_named, is_long, name, is_open, left, is_marked),) = answer.rows[-1]
+        ((version, is_named, is_long, is_above, name, is_open, left, is_marked),) = answer.rows[-1]
         if version != VERSION:
             raise ConfigError(
                 f"{connection}: locks are kept in tables of version {version} there, and this program"
@@ -108,50 +110,63 @@ async def enter(connection: MariadbConnection, lease: float, known: int) -> Serv
             )
         if not is_marked:
             await connection.ask(MARK)
-        elif not is_named or not is_long:
-            await _change(connection, lease, known)
+        elif not (is_named and is_long and is_above):
+            await _change(connection, lease, least)
         else:
             return ServerRun(_str(name), bool(is_open), left)
     raise Unavailable(f"{connection}: its tables are changed again and again")
 
 
-async def _change(connection: MariadbConnection, lease: float, known: int) -> None:
-    """Close the past for a run that it does not name, or note a longer lease."""
+async def _change(connection: MariadbConnection, lease: float, least: int) -> None:
+    """Close the past for a run that it does not name; or note a longer lease, and numbers that were drawn before."""
     await connection.ask(LOCK)
     # In a statement of its own, which sees what the one before has waited for.
     answer = await connection.ask(IS_NAMED)
     if answer.rows[0][0][0]:
         await connection.ask(
-            f"update coterie_past set longest = greatest(longest, {lease!r}); commit"
+            f"update coterie_past set longest = greatest(longest, {lease!r}),"
+            f" base = if(is_open, base, greatest(base, {least})); commit"
         )
     else:
-        await connection.ask(_close(lease, known))
+        await connection.ask(_close(lease, least))
 
 
-def _close(lease: float, known: int) -> str:
-    """Return the statements that close the past, and give all entries new numbers.
+def _close(lease: float, least: int) -> str:
+    """Return the statement that closes the past.
 
     The longest lease that was granted counts, and that of a past which was not opened yet; also our own, which other
-    programs have, too: a server that takes over may know of neither.
+    programs have, too: a server that takes over may know of neither. Assignments are made from left to right.
 
-    Numbers are set above all that earlier runs can have drawn, whatever of them was lost: by their count, or by the time
+    Numbers go on above all that earlier runs can have drawn, whatever of them was lost: by their count, or by the time
     since 2020, in parts of a second that leave room for 2**22 grants in each. So tokens go back only if the server has
-    lost more than a million grants, its time of day went back, and no program that returns knows better. Assignments
-    are made from left to right.
+    lost more than a million grants, its time of day went back, and no program that returns before the past is opened
+    knows better.
     """
     time = f"ceil((unix_timestamp() + {lease!r} - 1577836800) * 4194304)"
     return (
         "update coterie_past set"
         f" lease = greatest({lease!r}, longest, if(is_open, 0, lease)),"
         f" longest = greatest({lease!r}, coalesce((select max(lease) from coterie_session where alive), 0)),"
-        f" base = greatest(base, {known}, coalesce((select max(id) from coterie_entry), 0), {time} - 1048576)"
-        " + 1048576,"
-        f" is_open = 0, run = {RUN};"
-        " set @id = (select base from coterie_past);"
-        " update coterie_entry set id = (@id := @id + 1) order by id;"
+        f" base = greatest(base + {NUMBERS_LOST_MAX}, {least}, {time}),"
+        f" is_open = 0, run = {RUN}; commit"
+    )
+
+
+def open_past(run: str) -> str:
+    """Return the request that opens a run, by compare-and-set like the removal of any other session.
+
+    All entries get new numbers, in their order: none was given out while the run was closed. Joins, which hold a
+    stripe, are over or begin later.
+    """
+    return (
+        "begin; select count(*) from coterie_stripe for update;"
+        f" update coterie_past set is_open = 1 where run = {text(run)} and not is_open;"
+        " set @opened = row_count();"
+        " set @id = (select greatest(base, coalesce((select max(id) from coterie_entry), 0)) from coterie_past);"
+        " update coterie_entry set id = (@id := @id + 1) where @opened = 1 order by id;"
         # The next number that is drawn is above that of the highest row that ever was.
         " insert into coterie_entry (id, lock_name, session, attempt, shared, participant, process, since)"
-        " values (@id + 1, '', '', 0, 0, '', '', 0);"
+        " select @id + 1, '', '', 0, 0, '', '', 0 from coterie_past where @opened = 1;"
         " delete from coterie_entry where session = '' and attempt = 0; commit"
     )
 

@@ -19,6 +19,7 @@ from coterie.engines.mariadb import schema, statements
 from coterie.engines.mariadb.connection import (
     INTERRUPTED,
     NO_DATABASE,
+    NO_TABLE,
     TRIES,
     Answer,
     MariadbConnection,
@@ -178,7 +179,7 @@ class MariadbSteps:
 
     async def open_past(self, run: str) -> None:
         """Open a run that is closed."""
-        await self._ask(statements.open_past(run), tries=TRIES)
+        await self._ask(schema.open_past(run), tries=TRIES)
 
     async def close(self, *, is_over: bool) -> None:
         """End the session over the connection that is there, and disconnect."""
@@ -308,6 +309,8 @@ class MariadbSteps:
         try:
             return await connection.ask(text, tries=tries)
         except ServerError as error:
+            if error.code == NO_TABLE:  # the tables were dropped: to enter again makes them
+                connection.terminate()
             raise error_of(str(self._server), error) from None
 
     async def _connected(self) -> MariadbConnection:

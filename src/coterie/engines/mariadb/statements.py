@@ -54,13 +54,14 @@ def settings(*, is_mariadb: bool) -> str:
     return f"set {', '.join(f'session {each}' for each in (isolation, *others, *own))}"
 
 
-def _text(value: str | bytes) -> str:
+def text(value: str | bytes) -> str:
+    """Write a value as hexadecimal digits."""
     raw = value.encode() if isinstance(value, str) else value
     return f"x'{raw.hex()}'"
 
 
 def _texts(values: Iterable[str]) -> str:
-    return ", ".join(map(_text, values))
+    return ", ".join(map(text, values))
 
 
 # Sessions
@@ -73,7 +74,7 @@ def open_session(session: str, participant: str, lease: float) -> str:
     """Begin a session."""
     return (
         "insert into coterie_session (name, participant, counter, lease, alive, connection, ear, mark)"
-        f" values ({_text(session)}, {_text(participant)}, 0, {lease!r}, 1, connection_id(), 0, x'');"
+        f" values ({text(session)}, {text(participant)}, 0, {lease!r}, 1, connection_id(), 0, x'');"
         f" {past(session)}"
     )
 
@@ -81,7 +82,7 @@ def open_session(session: str, participant: str, lease: float) -> str:
 def attach(session: str) -> str:
     """Use a session over this connection from now on; waits for what is under way over the last one."""
     return (
-        f"update coterie_session set connection = connection_id() where name = {_text(session)} and alive;"
+        f"update coterie_session set connection = connection_id() where name = {text(session)} and alive;"
         f" {past(session)}"
     )
 
@@ -91,13 +92,13 @@ def past(session: str) -> str:
     return (
         "select run, is_open, past.lease, counter, connection = connection_id()"
         " from coterie_past past left join coterie_session"
-        f" on name = {_text(session)} and alive"
+        f" on name = {text(session)} and alive"
     )
 
 
 def renew(session: str, counter: int) -> str:
     """Move the counter on, if it is still this one; show the neighbour."""
-    mine = _text(session)
+    mine = text(session)
     others = "select name, counter, lease from coterie_session where alive and name"
     return (
         f"update coterie_session set counter = counter + 1 where name = {mine} and counter = {counter}"
@@ -111,14 +112,14 @@ def renew(session: str, counter: int) -> str:
 def kill(session: str, counter: int) -> str:
     """Make a session dead, if its counter is still the one that was seen for a whole lease."""
     return (
-        f"update coterie_session set alive = 0 where name = {_text(session)} and counter = {counter}"
+        f"update coterie_session set alive = 0 where name = {text(session)} and counter = {counter}"
         " and alive"
     )
 
 
 def sweep(session: str) -> str:
     """Remove all entries of a session that is over, the records of such, and letters that no one will read."""
-    over = f"entry.session = {_text(session)} and (name is null or not alive)"
+    over = f"entry.session = {text(session)} and (name is null or not alive)"
     joined = "coterie_entry entry left join coterie_session on name = entry.session"
     return (
         f"select lock_name from {joined} where {over};"
@@ -132,16 +133,11 @@ def sweep(session: str) -> str:
 
 def close(session: str) -> str:
     """End a session of ours: from then on its entries are of no session."""
-    own = f"from coterie_entry where session = {_text(session)}"
+    own = f"from coterie_entry where session = {text(session)}"
     return (
-        f"delete from coterie_session where name = {_text(session)};"
+        f"delete from coterie_session where name = {text(session)};"
         f" select lock_name {own}; delete {own}"
     )
-
-
-def open_past(run: str) -> str:
-    """Open a run, by compare-and-set like the removal of any other session."""
-    return f"update coterie_past set is_open = 1 where run = {_text(run)} and not is_open"
 
 
 # Queues
@@ -152,12 +148,12 @@ def join(session: str, ticket: Ticket, author: Author, leaving: Ticket | None) -
     leave_first = f"{_delete(session, leaving.attempt)}; " if leaving else ""
     wake = f"; {ears([ticket.lock], session, shared=leaving.shared)}" if leaving else ""
     return (
-        f"begin; select id from coterie_stripe where id = crc32({_text(ticket.lock)}) % {STRIPES} for update;"
+        f"begin; select id from coterie_stripe where id = crc32({text(ticket.lock)}) % {STRIPES} for update;"
         f" {leave_first}"
         "insert into coterie_entry (lock_name, session, attempt, shared, participant, process, since)"
-        f" select {_text(ticket.lock)}, name, {ticket.attempt}, {int(ticket.shared)},"
-        f" {_text(author.participant)}, {_text(author.process)}, {author.since!r}"
-        f" from coterie_session where name = {_text(session)} and {_OWN} for update"
+        f" select {text(ticket.lock)}, name, {ticket.attempt}, {int(ticket.shared)},"
+        f" {text(author.participant)}, {text(author.process)}, {author.since!r}"
+        f" from coterie_session where name = {text(session)} and {_OWN} for update"
         " on duplicate key update attempt = coterie_entry.attempt; commit;"
         f" {look(session, [ticket])}{wake}"
     )
@@ -174,7 +170,7 @@ def look(session: str, tickets: Sequence[Ticket]) -> str:
         " from coterie_entry mine"
         " left join coterie_entry other on other.lock_name = mine.lock_name and other.id < mine.id"
         " left join coterie_session owner on owner.name = other.session and owner.alive"
-        f" where mine.session = {_text(session)} and mine.attempt in ({asked}) order by mine.id, other.id"
+        f" where mine.session = {text(session)} and mine.attempt in ({asked}) order by mine.id, other.id"
     )
 
 
@@ -186,7 +182,7 @@ def leave(session: str, ticket: Ticket) -> str:
 
 
 def _delete(session: str, attempt: int) -> str:
-    return f"delete from coterie_entry where session = {_text(session)} and attempt = {attempt}"
+    return f"delete from coterie_entry where session = {text(session)} and attempt = {attempt}"
 
 
 def ears(locks: Sequence[str], session: str, *, shared: bool = False) -> str:
@@ -203,13 +199,13 @@ def ears(locks: Sequence[str], session: str, *, shared: bool = False) -> str:
         f" and (entry.id = queue.head or entry.id < coalesce(queue.alone, {HIGHEST}))"
         " join coterie_session owner on owner.name = entry.session"
         " join coterie_mark on coterie_mark.mark = owner.mark"
-        f" where owner.alive and owner.ear and owner.name <> {_text(session)}{alone}"
+        f" where owner.alive and owner.ear and owner.name <> {text(session)}{alone}"
     )
 
 
 def own(session: str) -> str:
     """Show all entries of ours."""
-    return f"select lock_name, shared, attempt from coterie_entry where session = {_text(session)}"
+    return f"select lock_name, shared, attempt from coterie_entry where session = {text(session)}"
 
 
 def lines(locks: Sequence[str] | None) -> str:
@@ -233,13 +229,13 @@ def post(participant: str, letter: str, body: bytes) -> str:
     """Leave a letter for a process that is there; show where it waits."""
     size = PART_BYTES_MAX
     parts = " union all ".join(
-        f"select {at} as place, {_text(body[at : at + size])} as part"
+        f"select {at} as place, {text(body[at : at + size])} as part"
         for at in range(0, max(1, len(body)), size)
     )
-    reader = f"from coterie_session where participant = {_text(participant)} and alive"
+    reader = f"from coterie_session where participant = {text(participant)} and alive"
     return (
         "insert into coterie_mail (participant, letter, part)"
-        f" select {_text(participant)}, {_text(letter)}, part from ({parts}) parts"
+        f" select {text(participant)}, {text(letter)}, part from ({parts}) parts"
         f" where exists (select 1 {reader}) order by place;"
         f" select distinct ear {reader} and ear and mark = (select mark from coterie_mark)"
     )
@@ -249,13 +245,13 @@ def begin_to_listen(session: str) -> str:
     """Write down that this connection is the one to be rung."""
     return (
         "update coterie_session set ear = connection_id(), mark = (select mark from coterie_mark)"
-        f" where name = {_text(session)}"
+        f" where name = {text(session)}"
     )
 
 
 def hold_bell(bell: str) -> str:
     """Hold a lock of the server, for which the connection that listens waits."""
-    return f"do get_lock({_text(bell)}, 0)"
+    return f"do get_lock({text(bell)}, 0)"
 
 
 def listen(participant: str, bell: str, seconds: float, read: Sequence[int]) -> str:
@@ -265,10 +261,10 @@ def listen(participant: str, bell: str, seconds: float, read: Sequence[int]) -> 
     lock and does not sleep: all sleepers of a server share a mutex, and several `kill query` at a time keep them all
     asleep for seconds.
     """
-    mine = f"from coterie_mail where participant = {_text(participant)}"
+    mine = f"from coterie_mail where participant = {text(participant)}"
     gone = f"delete from coterie_mail where id in ({', '.join(map(str, read))}); " if read else ""
     return (
         f"{gone}set @letters = (select count(*) {mine});"
-        f" do get_lock({_text(bell)}, if(@letters, 0, {seconds!r})); select release_lock({_text(bell)});"
+        f" do get_lock({text(bell)}, if(@letters, 0, {seconds!r})); select release_lock({text(bell)});"
         f" select id, letter, part {mine} order by id"
     )
