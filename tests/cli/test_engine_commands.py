@@ -175,6 +175,8 @@ def test_an_unknown_parameter_is_refused(
     ("kind", "library"),
     [
         ("etcd", "grpc"),
+        ("mariadb", "pymysql"),
+        ("mysql", "pymysql"),
         ("postgresql", "asyncpg"),
         ("redis", "redis"),
         ("valkey", "redis"),
@@ -189,7 +191,7 @@ def test_a_client_library_that_is_missing_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    extra = "redis" if kind == "valkey" else kind
+    extra = {"valkey": "redis", "mysql": "mariadb"}.get(kind, kind)
     for name in list(sys.modules):
         if name.startswith(f"coterie.engines.{extra}") or name.split(".")[0] == library:
             monkeypatch.delitem(sys.modules, name)

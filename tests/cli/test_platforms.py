@@ -113,7 +113,8 @@ OTHERS = [name for name in COMMANDS if name not in (*POSIX_COMMANDS, *LINUX_COMM
             "coterie.testing",
         ),
         *("coterie.engines.etcd", "coterie.engines.postgresql", "coterie.engines.redis"),
-        *("coterie.engines.zookeeper", "coterie.cluster.store", "coterie.transactions.store"),
+        *("coterie.engines.mariadb", "coterie.engines.zookeeper"),
+        *("coterie.cluster.store", "coterie.transactions.store"),
     ],
 )
 def test_all_others_can_be_imported_without_what_only_posix_has(module: str) -> None:

@@ -12,9 +12,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pymysql
-from pymysql.constants import CLIENT
-
 from coterie.cluster.membership.ports import free_ports
 
 if TYPE_CHECKING:
@@ -105,6 +102,9 @@ class MariadbTestServer:
 
     def say(self, text: str, user: str = "root") -> list[tuple[Any, ...]]:
         """Carry out statements, and return the rows of the last one."""
+        import pymysql  # noqa: PLC0415 - where it is not installed, other engines are tested all the same
+        from pymysql.constants import CLIENT  # noqa: PLC0415 - as above
+
         connection = pymysql.connect(
             unix_socket=f"{self._folder}/socket",
             user=user,

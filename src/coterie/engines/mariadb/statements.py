@@ -99,13 +99,13 @@ def past(session: str) -> str:
 def renew(session: str, counter: int) -> str:
     """Move the counter on, if it is still this one; show the neighbour."""
     mine = text(session)
-    others = "select name, counter, lease from coterie_session where alive and name"
     return (
         f"update coterie_session set counter = counter + 1 where name = {mine} and counter = {counter}"
         f" and {_OWN};"
         f" {past(session)};"
         f" select count(*) from coterie_entry where session = {mine};"
-        f" (({others} > {mine} order by name limit 1) union all ({others} < {mine} order by name limit 1)) limit 1"
+        f" select name, counter, lease from coterie_session where alive and name <> {mine}"
+        f" order by name < {mine}, name limit 1"
     )
 
 
