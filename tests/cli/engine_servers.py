@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tests.engines.conformance.suppliers import Supplier
 
-KINDS = ("etcd", "valkey")
+KINDS = ("etcd", "mariadb", "valkey")
 
 
 class EngineServer(Directory):

@@ -20,7 +20,7 @@ from coterie.system.aio import Tasks
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Sequence
 
-    from coterie.engines.cas.steps import Past, Renewal, Sight, Steps
+    from coterie.engines.cas.steps import Renewal, ServerPast, Sight, Steps
     from coterie.engines.queue.server import Author, QueueEntry, SessionListener, Ticket
 
 AnswerT = TypeVar("AnswerT")
@@ -366,7 +366,7 @@ class CasSession:
             self._over.discard(name)
             self._wake_all()
 
-    def _learn_of_past(self, past: Past) -> None:
+    def _learn_of_past(self, past: ServerPast) -> None:
         """Note whether the run is open, whose past is a session that no process renews."""
         was_open, self._is_open = self._is_open, past.is_open
         if past.is_open:

@@ -2,7 +2,7 @@
 
 The rules that a server of this kind has to keep, beside those of `engines/queue/server.py`:
 
-- A write that was acknowledged stays as long as the run of the server that `Past` names.
+- A write that was acknowledged stays as long as the run of the server that `ServerPast` names.
 - An entry that is shown before another one was there before it: none comes between them later.
 - A session is there before its entries, and all that a look shows is from one moment. So an entry whose session
   is not shown, or shown dead, is over. Dead is a value: no session comes to life again, and its record goes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from coterie.engines.queue.server import Author, QueueEntry, Ticket
 
 
-class Past(NamedTuple):
+class ServerPast(NamedTuple):
     """Whether locks are granted in this run of the server, or the leases from before are waited for."""
 
     run: str  # compared for equality, never for order
@@ -41,7 +41,7 @@ class Renewal(NamedTuple):
     """What the answer to a renewal shows."""
 
     sent_at: float
-    past: Past
+    past: ServerPast
     entries: int  # of this session, in all queues
     neighbour: (
         CountedSession | None
@@ -72,7 +72,7 @@ class Steps(Protocol):
     known: int
     """The highest number that this process was given."""
 
-    async def open(self) -> tuple[float, Past]:
+    async def open(self) -> tuple[float, ServerPast]:
         """Begin the session with counter 0; return when that was sent."""
 
     async def find(self) -> int | None:
@@ -83,10 +83,10 @@ class Steps(Protocol):
 
     async def join(
         self, ticket: Ticket, author: Author, leaving: Ticket | None
-    ) -> tuple[Past, Sight]:
+    ) -> tuple[ServerPast, Sight]:
         """Leave another entry, and enter the queue at its end unless the entry is there."""
 
-    async def look(self, tickets: Sequence[Ticket]) -> tuple[Past, dict[Ticket, Sight]]:
+    async def look(self, tickets: Sequence[Ticket]) -> tuple[ServerPast, dict[Ticket, Sight]]:
         """Return those of the entries that are there."""
 
     async def leave(self, ticket: Ticket) -> None:

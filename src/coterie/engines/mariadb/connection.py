@@ -1,7 +1,7 @@
 """A connection to MariaDB or MySQL: a thread that carries out one batch of statements after the other.
 
 The client library blocks. A thread of its own, and not one of a pool, because one connection sleeps in the
-server most of the time. Whoever asks may be cancelled: the batch is carried out all the same, so that costs no connection.
+server most of the time. A caller may be cancelled: its batch is carried out all the same, so that costs no connection.
 """
 
 from __future__ import annotations
@@ -239,6 +239,11 @@ def name_of(url: ServerUrl) -> str:
     """Name a server for people."""
     kind = url.scheme.removesuffix("s") if url.scheme in SECURE else url.scheme
     return f"{kind} at {url.shown}"
+
+
+def shown(value: bytes | str) -> str:
+    """Return a value of a column as text: what is compared byte by byte comes as bytes."""
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _tls(url: ServerUrl) -> ssl.SSLContext | None:

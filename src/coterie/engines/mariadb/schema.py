@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.engines.mariadb.connection import NO_TABLE, ServerError
+from coterie.engines.mariadb.connection import NO_TABLE, ServerError, shown
 from coterie.engines.mariadb.statements import PART_BYTES_MAX, STRIPES, text
 from coterie.errors import ConfigError, Unavailable
 
@@ -113,7 +113,7 @@ async def enter(connection: MariadbConnection, lease: float, known: int) -> Serv
         elif not (is_named and is_long and is_above):
             await _change(connection, lease, least)
         else:
-            return ServerRun(_str(name), bool(is_open), left)
+            return ServerRun(shown(name), bool(is_open), left)
     raise Unavailable(f"{connection}: its tables are changed again and again")
 
 
@@ -169,7 +169,3 @@ def open_past(run: str) -> str:
         " select @id + 1, '', '', 0, 0, '', '', 0 from coterie_past where @opened = 1;"
         " delete from coterie_entry where session = '' and attempt = 0; commit"
     )
-
-
-def _str(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -11,8 +11,8 @@ from coterie.engines.cas.session import BEATS_PER_LEASE, RETRY_SECONDS, CasSessi
 from coterie.engines.cas.steps import (
     CountedSession,
     EntryBefore,
-    Past,
     Renewal,
+    ServerPast,
     Sight,
 )
 from coterie.engines.mariadb import schema, statements
@@ -26,6 +26,7 @@ from coterie.engines.mariadb.connection import (
     ServerError,
     error_of,
     name_of,
+    shown,
 )
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.observation import Observations
@@ -143,7 +144,7 @@ class MariadbSteps:
 
     # Sessions
 
-    async def open(self) -> tuple[float, Past]:
+    async def open(self) -> tuple[float, ServerPast]:
         """Begin the session."""
         connection = await self._connected()
         self._is_begun = True
@@ -162,7 +163,7 @@ class MariadbSteps:
         if not answer.changed[0]:
             return None
         _, past, ((entries,),), others = answer.rows
-        neighbour = next((CountedSession(_str(n), c, lease) for n, c, lease in others), None)
+        neighbour = next((CountedSession(shown(n), c, lease) for n, c, lease in others), None)
         return Renewal(answer.sent_at, self._past(past), entries, neighbour)
 
     async def remove(self, session: str, counter: int) -> bool:
@@ -202,7 +203,7 @@ class MariadbSteps:
 
     async def join(
         self, ticket: Ticket, author: Author, leaving: Ticket | None
-    ) -> tuple[Past, Sight]:
+    ) -> tuple[ServerPast, Sight]:
         """Enter a queue, and look in the same request."""
         text = statements.join(self._session, ticket, author, leaving)
         answer = await self._ask(text, tries=TRIES)
@@ -214,7 +215,7 @@ class MariadbSteps:
             self._ring(rows[2])
         return past, sights[ticket]
 
-    async def look(self, tickets: Sequence[Ticket]) -> tuple[Past, dict[Ticket, Sight]]:
+    async def look(self, tickets: Sequence[Ticket]) -> tuple[ServerPast, dict[Ticket, Sight]]:
         """Look at all of these entries in one request."""
         answer = await self._ask(statements.look(self._session, tickets))
         past = self._past(answer.rows[0])
@@ -229,7 +230,7 @@ class MariadbSteps:
         """Return all entries of the session."""
         answer = await self._ask(statements.own(self._session))
         return [
-            Ticket(_str(lock), bool(shared), attempt) for lock, shared, attempt in answer.rows[0]
+            Ticket(shown(lock), bool(shared), attempt) for lock, shared, attempt in answer.rows[0]
         ]
 
     async def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
@@ -237,8 +238,8 @@ class MariadbSteps:
         answer = await self._ask(statements.lines(locks))
         found: dict[str, list[tuple[Author, bool]]] = {}
         for lock, shared, participant, process, since in answer.rows[0]:
-            author = Author(_str(participant), _str(process), since)
-            found.setdefault(_str(lock), []).append((author, bool(shared)))
+            author = Author(shown(participant), shown(process), since)
+            found.setdefault(shown(lock), []).append((author, bool(shared)))
         return {lock: _line(queue) for lock, queue in found.items()}
 
     # News
@@ -289,7 +290,7 @@ class MariadbSteps:
     async def _wake(self, connection: MariadbConnection, locks: Rows) -> None:
         """Wake those who are inside of these locks now."""
         if locks:
-            names = sorted({_str(lock) for (lock,) in locks})
+            names = sorted({shown(lock) for (lock,) in locks})
             answer = await self._ask_on(connection, statements.ears(names, self._session))
             for (ear,) in answer.rows[0]:
                 with contextlib.suppress(CoterieError):
@@ -366,16 +367,16 @@ class MariadbSteps:
             made.terminate()
             raise
 
-    def _past(self, rows: Rows) -> Past:
+    def _past(self, rows: Rows) -> ServerPast:
         """Read what is known of the run, in an answer that has found the session."""
         ((run, is_open, lease, counter, is_ours),) = rows
         if counter is None:
             raise SessionLost("it is over")
-        if not is_ours or _str(run) != self._run:
+        if not is_ours or shown(run) != self._run:
             if self._connection is not None:
                 self._connection.terminate()
             raise Unavailable(f"{self._server}: it was restarted")
-        return Past(_str(run), bool(is_open), lease)
+        return ServerPast(shown(run), bool(is_open), lease)
 
 
 async def _prepare(connection: MariadbConnection, greeted: int, database: str) -> None:
@@ -425,7 +426,7 @@ def _sights(tickets: Sequence[Ticket], rows: Rows) -> dict[Ticket, Sight]:
         others = before.setdefault(attempt, [])
         found.setdefault(by_attempt[attempt], Sight(number, others))
         if session is not None:
-            name = _str(session)
+            name = shown(session)
             counted = None if counter is None else CountedSession(name, counter, lease)
             others.append(EntryBefore(bool(shared), name, counted))
     return found
@@ -436,7 +437,3 @@ def _line(queue: Sequence[tuple[Author, bool]]) -> list[QueueEntry]:
     return [
         QueueEntry(author, shared, place < count, 0) for place, (author, shared) in enumerate(queue)
     ]
-
-
-def _str(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value

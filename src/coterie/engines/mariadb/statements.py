@@ -3,7 +3,7 @@
 An entry is a row; its number, which is also its token and its place in the queue, is drawn as it is written. So that
 entries of a lock are seen in the order of their numbers, a join holds one of `STRIPES` rows, chosen by the name of the lock,
 from before it draws the number until it is committed: none is ever written before one that was seen. That is all
-that is locked: whoever looks reads a snapshot, of one moment, and entries before its own can only have gone since.
+that is locked: a look reads a snapshot, of one moment, and entries before its own can only have gone since.
 
 A session is used over one connection at a time, the last that was attached. What was sent over an earlier one and
 arrives late finds no session.
