@@ -17,18 +17,21 @@ from coterie.engines.mariadb.server import MariadbServer, MariadbSteps
 from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, Unavailable, UsageError
+from tests.cluster.certificates import certificates
 from tests.engines.conformance.users import Users
 from tests.engines.mariadb_server import MISSING, PASSWORD, MariadbTestServer
 from tests.locks.memory import in_loop, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
 
     from coterie import Coordinator, Held
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 LEASE = 2.0
+CERTIFICATE = (("cert", "pem"), ("key", "key"))
 AUTHOR = Author("participant", "host:1", 1.5)
 
 
@@ -394,6 +397,22 @@ async def test_an_account_without_rights_is_told_what_it_needs(server: MariadbTe
         server, server.url().replace(f":{server.port}", f":{server.port}/no")
     )
     assert missing.startswith("config: ")
+
+
+@in_loop
+async def test_locks_come_over_tls_and_a_certificate_that_is_not_known_is_refused(
+    server: MariadbTestServer, tmp_path: Path
+) -> None:
+    certificates(tmp_path, "one")
+    options = {f"ssl_{kind}": str(tmp_path / f"one.{end}") for kind, end in CERTIFICATE}
+    with MariadbTestServer(require_secure_transport="ON", **options) as secure:
+        url = secure.url(LEASE).replace("mariadb:", "mariadbs:")
+        async with coterie.connect(f"{url}&ca={tmp_path / 'one-ca.pem'}") as c:
+            await (await taken(c)).release()
+        assert (await trouble_of(secure, url)).startswith("config: ")
+        assert (await trouble_of(secure)).startswith("config: ")  # it wants TLS
+    other = server.url(LEASE).replace("mariadb:", "mariadbs:")
+    assert (await trouble_of(server, other)).startswith("config: ")
 
 
 @in_loop

@@ -213,6 +213,7 @@ class MariadbConnection:
 
     def _error(self, error: Exception) -> CoterieError:
         """Say what an error of the connection means."""
+        error = getattr(error, "original_exception", error)
         if isinstance(error, pymysql.err.MySQLError):
             return error_of(str(self), ServerError(_code(error), _text(error)))
         if isinstance(error, ssl.SSLError):
