@@ -1,4 +1,4 @@
-"""Our locks beside those of Redis, etcd, ZooKeeper and PostgreSQL, on this machine and in one run.
+"""Our locks beside those of Redis, etcd, ZooKeeper, PostgreSQL and MariaDB, on this machine and in one run.
 
     python -m benchmarks.locks                    everything once, about four minutes
     python -m benchmarks.locks --full             three repetitions of longer windows, medians

@@ -74,8 +74,14 @@ def run(options: argparse.Namespace) -> Report:
 
 def versions() -> dict[str, str]:
     """Tell what was measured, as far as it is installed."""
-    found = command.versions(("coterie", "asyncpg", "grpcio", "kazoo", "redis"))
-    for package in ("etcd-server", "postgresql", "redis-server", "zookeeper"):
+    found = command.versions(("coterie", "asyncpg", "grpcio", "kazoo", "pymysql", "redis"))
+    for package in (
+        "etcd-server",
+        "mariadb-server-core",
+        "postgresql",
+        "redis-server",
+        "zookeeper",
+    ):
         query = ["dpkg-query", "-W", "-f", "${Version}", package]
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
             printed = subprocess.run(query, capture_output=True, text=True, check=True)

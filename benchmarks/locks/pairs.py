@@ -13,6 +13,7 @@ PAIRS = {
     "coterie-on-etcd": ("etcd-3",),
     "coterie-on-zookeeper": ("zookeeper-3",),
     "coterie-on-postgresql": ("postgres",),
+    "coterie-on-mariadb": ("mariadb",),
 }
 # Less CPU is better, more hand-offs are.
 FIGURES = (

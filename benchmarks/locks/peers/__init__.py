@@ -23,6 +23,8 @@ PEERS = {
     "coterie-on-zookeeper": "on_engines.OnZooKeeper",
     "postgres": "postgres.Postgres",
     "coterie-on-postgresql": "on_engines.OnPostgres",
+    "mariadb": "mariadb.Mariadb",
+    "coterie-on-mariadb": "on_engines.OnMariadb",
 }
 
 

@@ -9,6 +9,7 @@ import coterie
 from benchmarks.locks.machine import HOST
 from benchmarks.locks.peers.base import Need, Peer
 from benchmarks.locks.peers.etcd import Etcd
+from benchmarks.locks.peers.mariadb import USER, Mariadb
 from benchmarks.locks.peers.ours import OurClient
 from benchmarks.locks.peers.postgres import Postgres
 from benchmarks.locks.peers.redis_lock import Redis
@@ -98,3 +99,12 @@ class OnPostgres(OnServer):
 
     def url(self, settings: dict[str, Any]) -> str:
         return f"postgresql://{settings['user']}@{HOST}:{settings['port']}/postgres"
+
+
+class OnMariadb(OnServer):
+    label = "coterie on MariaDB"
+    host = Mariadb
+    servers_label, on_disk, needs = Mariadb.servers_label, "the entry", Mariadb.needs
+
+    def url(self, settings: dict[str, Any]) -> str:
+        return f"mariadb://{USER}@{HOST}:{settings['port']}"
