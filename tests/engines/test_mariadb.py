@@ -97,15 +97,15 @@ async def test_a_number_is_drawn_when_no_other_join_is_under_way(server: Mariadb
         other = MariadbConnection(parse_server_url(server.url(), port=3306), 10.0)
         await other.connect()
         first = Ticket("x", False, 1)
-        text = statements.join("b", first, AUTHOR, None)
-        begin, rest = text.split(" for update;", 1)
-        await other.ask(f"use coterie; {begin} for update")
+        stripe = "select id from coterie_stripe for update"
+        await other.ask(f"use coterie; begin; {stripe}")
         joining = asyncio.create_task(ann.join(Ticket("x", False, 1), AUTHOR, None))
         waits = "count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'"
         await until_shown(lambda: number_of(server, waits) > 0)
+        enter = statements.join("b", first, AUTHOR, None).split(";")[0]
         own = "alive and connection = connection_id()"
-        assert own in rest
-        await other.ask(rest.replace(own, "alive").split("commit;")[0] + "commit")
+        assert own in enter
+        await other.ask(f"{enter.replace(own, 'alive')}; commit")
         _, sight = await joining
         _, found = await bob.look([first])
         assert [each.session for each in sight.before] == ["b"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import operator
 from typing import TYPE_CHECKING
 
 from coterie import system
@@ -207,24 +209,24 @@ class MariadbSteps:
         """Enter a queue, and look in the same request."""
         text = statements.join(self._session, ticket, author, leaving)
         answer = await self._ask(text, tries=TRIES)
-        rows = answer.rows[5:] if leaving else answer.rows[4:]
-        past, sights = self._past(rows[0]), _sights([ticket], rows[1])
+        seen = answer.rows[4 if leaving else 1]
+        past, sights = self._past(seen), _sights([ticket], seen)
         if ticket not in sights:
             raise Unavailable(f"{self._server}: the entry is gone")
         if leaving:
-            self._ring(rows[2])
+            self._ring(self._ears(answer.rows[5], shared=leaving.shared))
         return past, sights[ticket]
 
     async def look(self, tickets: Sequence[Ticket]) -> tuple[ServerPast, dict[Ticket, Sight]]:
         """Look at all of these entries in one request."""
         answer = await self._ask(statements.look(self._session, tickets))
-        past = self._past(answer.rows[0])
-        return past, _sights(tickets, answer.rows[1]) if tickets else {}
+        return self._past(answer.rows[0]), _sights(tickets, answer.rows[0])
 
     async def leave(self, ticket: Ticket) -> None:
         """Remove an entry, and wake those who are inside then."""
         text = statements.leave(self._session, ticket)
-        self._ring((await self._ask(text, tries=TRIES)).rows[1])
+        answer = await self._ask(text, tries=TRIES)
+        self._ring(self._ears(answer.rows[1], shared=ticket.shared))
 
     async def own(self) -> list[Ticket]:
         """Return all entries of the session."""
@@ -247,7 +249,7 @@ class MariadbSteps:
     async def send(self, participant: str, letter: bytes) -> None:
         """Leave a letter, and wake its reader."""
         text = statements.post(participant, system.secret(8).hex(), letter)
-        self._ring((await self._ask(text)).rows[1])
+        self._ring([ear for (ear,) in (await self._ask(text)).rows[1]])
 
     async def listen(self, wake: Callable[[], None], mail: Callable[[bytes], None]) -> None:
         """Wait in the server, where others can end that; read letters."""
@@ -277,13 +279,26 @@ class MariadbSteps:
             for body in letters.values():
                 mail(body)
 
-    def _ring(self, ears: Rows) -> None:
+    def _ears(self, rows: Rows, *, shared: bool = False) -> list[int]:
+        """Return the connections on which those wait for news who are inside now, but for ourselves.
+
+        Where one has left that shared the lock, only one that wants it alone can have come inside.
+        """
+        found = []
+        for _, queue in itertools.groupby(rows, key=operator.itemgetter(0)):
+            line = list(queue)
+            for _, is_shared, session, ear in line[: inside([bool(each[1]) for each in line])]:
+                if ear and shown(session) != self._session and not (shared and is_shared):
+                    found.append(ear)
+        return list(dict.fromkeys(found))
+
+    def _ring(self, ears: Sequence[int]) -> None:
         """Wake those who wait for news on these connections; no one waits for that."""
         if ears:
             self._tasks.run(self._ring_each(ears))
 
-    async def _ring_each(self, ears: Rows) -> None:
-        for (ear,) in ears:
+    async def _ring_each(self, ears: Sequence[int]) -> None:
+        for ear in ears:
             with contextlib.suppress(CoterieError, SessionLost):  # it is a hint
                 await self._ask(statements.ring(ear))
 
@@ -291,8 +306,8 @@ class MariadbSteps:
         """Wake those who are inside of these locks now."""
         if locks:
             names = sorted({shown(lock) for (lock,) in locks})
-            answer = await self._ask_on(connection, statements.ears(names, self._session))
-            for (ear,) in answer.rows[0]:
+            answer = await self._ask_on(connection, statements.ears(names))
+            for ear in self._ears(answer.rows[0]):
                 with contextlib.suppress(CoterieError):
                     await self._ask_on(connection, statements.ring(ear))
 
@@ -369,7 +384,7 @@ class MariadbSteps:
 
     def _past(self, rows: Rows) -> ServerPast:
         """Read what is known of the run, in an answer that has found the session."""
-        ((run, is_open, lease, counter, is_ours),) = rows
+        run, is_open, lease, counter, is_ours, *_ = rows[0]
         if counter is None:
             raise SessionLost("it is over")
         if not is_ours or shown(run) != self._run:
@@ -422,7 +437,9 @@ def _sights(tickets: Sequence[Ticket], rows: Rows) -> dict[Ticket, Sight]:
     by_attempt = {ticket.attempt: ticket for ticket in tickets}
     found: dict[Ticket, Sight] = {}
     before: dict[int, list[EntryBefore]] = {}
-    for attempt, number, shared, session, counter, lease in rows:
+    for *_, attempt, number, shared, session, counter, lease in rows:
+        if attempt is None:
+            continue
         others = before.setdefault(attempt, [])
         found.setdefault(by_attempt[attempt], Sight(number, others))
         if session is not None:

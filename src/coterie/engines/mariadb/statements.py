@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STRIPES = 1024
 PART_BYTES_MAX = 1024  # of a letter: a row of a table in memory has room for the longest
-HIGHEST = 2**63 - 1
+EARS_MAX = 1000  # that are looked for; others look by themselves after a while
 
 GREET = (
     "select connection_id(), @@version, @@global.innodb_flush_log_at_trx_commit, @@global.read_only;"
@@ -144,62 +144,54 @@ def close(session: str) -> str:
 
 
 def join(session: str, ticket: Ticket, author: Author, leaving: Ticket | None) -> str:
-    """Enter a queue, unless the entry is there, and look."""
-    leave_first = f"{_delete(session, leaving.attempt)}; " if leaving else ""
-    wake = f"; {ears([ticket.lock], session, shared=leaving.shared)}" if leaving else ""
-    return (
-        f"begin; select id from coterie_stripe where id = crc32({text(ticket.lock)}) % {STRIPES} for update;"
-        f" {leave_first}"
+    """Enter a queue, unless the entry is there, and look; without another one to be left, in two statements."""
+    enter = (
         "insert into coterie_entry (lock_name, session, attempt, shared, participant, process, since)"
         f" select {text(ticket.lock)}, name, {ticket.attempt}, {int(ticket.shared)},"
         f" {text(author.participant)}, {text(author.process)}, {author.since!r}"
-        f" from coterie_session where name = {text(session)} and {_OWN} for update"
-        " on duplicate key update attempt = coterie_entry.attempt; commit;"
-        f" {look(session, [ticket])}{wake}"
+        " from coterie_stripe straight_join coterie_session"
+        f" where id = crc32({text(ticket.lock)}) % {STRIPES} and name = {text(session)} and {_OWN} for update"
+        " on duplicate key update attempt = coterie_entry.attempt"
+    )
+    if leaving is None:
+        return f"{enter}; {look(session, [ticket])}"
+    return (
+        f"begin; {_delete(session, leaving.attempt)}; {enter}; commit;"
+        f" {look(session, [ticket])}; {ears([ticket.lock])}"
     )
 
 
 def look(session: str, tickets: Sequence[Ticket]) -> str:
-    """Show what is before our entries, all of one moment."""
+    """Show what `past` shows, and what is before our entries, all of one moment."""
     asked = ", ".join(str(ticket.attempt) for ticket in tickets)
-    if not asked:
-        return past(session)
     return (
-        f"{past(session)};"
-        " select mine.attempt, mine.id, other.shared, other.session, owner.counter, owner.lease"
-        " from coterie_entry mine"
+        "select run, is_open, past.lease, own.counter, own.connection = connection_id(), mine.attempt, mine.id,"
+        " other.shared, other.session, owner.counter, owner.lease"
+        " from coterie_past past"
+        f" left join coterie_session own on own.name = {text(session)} and own.alive"
+        f" left join coterie_entry mine on mine.session = own.name and mine.attempt in ({asked or 'null'})"
         " left join coterie_entry other on other.lock_name = mine.lock_name and other.id < mine.id"
         " left join coterie_session owner on owner.name = other.session and owner.alive"
-        f" where mine.session = {text(session)} and mine.attempt in ({asked}) order by mine.id, other.id"
+        " order by mine.id, other.id"
     )
 
 
 def leave(session: str, ticket: Ticket) -> str:
     """Remove an entry, and show who has to be woken."""
-    return (
-        f"{_delete(session, ticket.attempt)}; {ears([ticket.lock], session, shared=ticket.shared)}"
-    )
+    return f"{_delete(session, ticket.attempt)}; {ears([ticket.lock])}"
 
 
 def _delete(session: str, attempt: int) -> str:
     return f"delete from coterie_entry where session = {text(session)} and attempt = {attempt}"
 
 
-def ears(locks: Sequence[str], session: str, *, shared: bool = False) -> str:
-    """Show the connections on which those wait for news who are inside now, but for ourselves.
-
-    Where one has left that shared the lock, only one that wants it alone can have come inside.
-    """
-    alone = " and not entry.shared" if shared else ""
+def ears(locks: Sequence[str]) -> str:
+    """Show the first entries of queues, each with the connection on which its session waits for news."""
     return (
-        "select distinct owner.ear from ("
-        "select lock_name, min(id) as head, min(if(shared, null, id)) as alone from coterie_entry"
-        f" where lock_name in ({_texts(locks)}) group by lock_name) queue"
-        " join coterie_entry entry on entry.lock_name = queue.lock_name"
-        f" and (entry.id = queue.head or entry.id < coalesce(queue.alone, {HIGHEST}))"
+        "select lock_name, shared, owner.name, owner.ear from coterie_entry entry"
         " join coterie_session owner on owner.name = entry.session"
         " join coterie_mark on coterie_mark.mark = owner.mark"
-        f" where owner.alive and owner.ear and owner.name <> {text(session)}{alone}"
+        f" where lock_name in ({_texts(locks)}) and owner.alive order by lock_name, id limit {EARS_MAX}"
     )
 
 
