@@ -1,0 +1,281 @@
+"""`coterie break` on a real server of each engine: a hold ends, and never are there two."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import coterie
+import coterie.sync
+from coterie.locks.breaker import Outcome, find_breaker
+from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
+from tests.engines.conformance.suppliers import LEASED
+from tests.engines.conformance.test_conformance import free, need, programs, taken, waiting
+from tests.locks.memory import in_loop
+
+if TYPE_CHECKING:
+    from tests.engines.conformance.suppliers import Supplier
+    from tests.engines.conformance.users import Users
+
+BROKEN = "an operator has ended it with coterie break"
+
+
+async def broken(supplier: Supplier, name: str) -> Outcome:
+    breaker = find_breaker(supplier.url())
+    return await breaker.end(await breaker.find(name))
+
+
+def run(supplier: Supplier, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `coterie break`, as an operator in a script does."""
+    return subprocess.run(
+        [*COTERIE, "break", "--url", supplier.url(), *arguments],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+
+async def enter_and_stay(
+    c: coterie.Coordinator, name: str, entered: asyncio.Event, *, shared: bool = False
+) -> None:
+    async with c.lock(name, shared=shared):
+        entered.set()
+        await asyncio.Event().wait()
+
+
+@in_loop
+async def test_the_body_is_cancelled_and_the_next_has_a_larger_token(
+    supplier: Supplier, name: str
+) -> None:
+    async with programs(supplier, 2) as (ann, bob):
+        entered = asyncio.Event()
+        task = asyncio.create_task(enter_and_stay(ann, name, entered))
+        await entered.wait()
+        (party,) = await bob.holders(name)
+        waits = asyncio.create_task(taken(bob, name))
+        await waiting(ann, name, 1)
+        outcome = await broken(supplier, name)
+        assert outcome.told == (party.owner,)
+        assert not outcome.ended + outcome.failed
+        with pytest.raises(coterie.LockLost, match=BROKEN):
+            await task
+        held = await waits
+        assert party.token is not None
+        assert held.token > party.token
+        assert held.valid
+        await held.release()
+        await free(bob, name)
+
+
+@in_loop
+async def test_a_broken_hold_is_not_valid_any_more_when_the_next_has_it(
+    supplier: Supplier, name: str
+) -> None:
+    """Also where its task goes on, which no one watches over."""
+    async with programs(supplier, 2) as (ann, bob):
+        held = await taken(ann, name)
+        both: list[bool] = []
+
+        async def follow() -> None:
+            async with bob.lock(name) as other:
+                both.append(held.valid)
+                assert other.token > held.token
+
+        waits = asyncio.create_task(follow())
+        await waiting(ann, name, 1)
+        assert (await broken(supplier, name)).told
+        await waits
+        assert both == [False]
+        with pytest.raises(coterie.LockLost, match=BROKEN):
+            held.ensure()
+        with pytest.raises(coterie.LockLost, match=BROKEN):
+            await held.release()
+        await free(ann, name)
+        await free(bob, name)
+
+
+@in_loop
+async def test_all_that_share_are_told(supplier: Supplier, name: str) -> None:
+    async with programs(supplier, 3) as (ann, bob, eve):
+        holds = [
+            await asyncio.create_task(taken(c, name, shared=True)) for c in (ann, ann, bob)
+        ]
+        waits = asyncio.create_task(taken(eve, name))
+        await waiting(ann, name, 1)
+        await broken(supplier, name)
+        held = await waits
+        assert not any(each.valid for each in holds)
+        assert held.token > max(each.token for each in holds)
+        await held.release()
+        for each in holds:
+            with pytest.raises(coterie.LockLost, match=BROKEN):
+                await each.release()
+        await free(ann, name)
+
+
+@in_loop
+async def test_what_is_free_or_kept_or_another_lock_is_left_alone(
+    supplier: Supplier, name: str
+) -> None:
+    async with programs(supplier, 1) as (ann,):
+        assert await broken(supplier, name) == Outcome()
+        other = await taken(ann, f"{name}.other")
+        for _ in range(2):
+            async with ann.lock(name) as held:
+                pass
+        assert not (await broken(supplier, name)).told
+        async with ann.lock(name) as again:
+            assert again.token > held.token
+        assert other.valid
+        await other.release()
+
+
+@in_loop
+async def test_a_hold_that_has_begun_since_it_was_looked_at_stays(
+    supplier: Supplier, name: str
+) -> None:
+    breaker = find_breaker(supplier.url())
+    async with programs(supplier, 2) as (ann, bob):
+        first = await taken(ann, name)
+        found = await breaker.find(name)
+        await first.release()
+        async with bob.lock(name) as held:
+            assert not (await breaker.end(found)).told
+            assert held.valid
+        async with ann.lock(name) as again:
+            assert again.token > held.token
+            assert not (await breaker.end(found)).told
+            assert again.valid
+
+
+@in_loop
+async def test_another_task_of_the_same_program_that_waits_is_next(
+    supplier: Supplier, name: str
+) -> None:
+    async with programs(supplier, 2) as (ann, bob):
+        held = await taken(ann, name)
+        waits = asyncio.create_task(taken(ann, name))
+        await waiting(bob, name, 1)
+        assert (await broken(supplier, name)).told
+        after = await waits
+        assert after.token > held.token
+        assert after.valid
+        assert not held.valid
+        await after.release()
+        with pytest.raises(coterie.LockLost):
+            await held.release()
+        await free(bob, name)
+
+
+def test_a_thread_is_told(supplier: Supplier, name: str) -> None:
+    with coterie.sync.connect(supplier.url()) as c:
+        held = c.lock(name).acquire()
+        assert held is not None
+        assert held.lost is not None
+        assert run(supplier, name, "--yes").returncode == 0
+        assert held.lost.wait(PATIENCE_SECONDS)
+        assert not held.valid
+        with pytest.raises(coterie.LockLost, match=BROKEN):
+            held.release()
+        with c.lock(name, timeout=PATIENCE_SECONDS) as again:
+            assert again.token > held.token
+
+
+def test_the_command_says_what_it_finds_and_does(
+    supplier: Supplier, users: Users, name: str
+) -> None:
+    (user,) = users.start(1)
+    nothing = run(supplier, name, "--yes")
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert nothing.stderr == f"lock '{name}' is not held\n"
+    token = user.do("take", name)["token"]
+    asked = run(supplier, name)
+    assert asked.returncode == 64
+    assert "add --yes" in asked.stderr
+    assert user.do("valid", name) == {"valid": True}
+    done = run(supplier, name, "--yes")
+    holder = f":{user.process.pid}"
+    assert (done.returncode, done.stdout[:14]) == (0, "told to stop: ")
+    assert done.stdout.endswith(f"{holder}\n")
+    shown, waits = done.stderr.splitlines()
+    assert shown.endswith(f"{holder} holds '{name}' with token {token}")
+    assert waits == "0 wait for it"
+    assert user.do("valid", name) == {"valid": False}
+    assert user.do("drop", name) == {"lost": name}
+
+
+ENDS_WHEN_TOLD = """
+import signal, sys
+def end(number, _):
+    print("told", flush=True)
+    sys.exit(3)
+signal.signal(signal.SIGTERM, end)
+print("runs", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("way", [[], ["-w", "20"]], ids=["at once", "after a wait"])
+def test_a_command_under_the_lock_is_ended(supplier: Supplier, name: str, way: list[str]) -> None:
+    """Whether it took the lock without an event loop, where that can be done, or had to wait."""
+    with contextlib.ExitStack() as stack:
+        blocking = None
+        if way:
+            c = stack.enter_context(coterie.sync.connect(supplier.url()))
+            blocking = c.lock(name).acquire()
+        command = [*COTERIE, "lock", *way, "--url", supplier.url(), name, "--"]
+        job = subprocess.Popen(
+            [*command, sys.executable, "-c", ENDS_WHEN_TOLD],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            if blocking is not None:
+                while not c.waiters(name):
+                    pass
+                blocking.release()
+            assert job.stdout is not None
+            assert job.stdout.readline() == "runs\n"
+            done = run(supplier, name, "--yes")
+            assert (done.returncode, done.stderr.count("\n")) == (0, 2), done.stderr
+            assert f":{job.pid}" in done.stdout
+            _, said = job.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            job.kill()
+            job.communicate()
+    assert job.returncode == 79
+    assert BROKEN in said
+    with coterie.sync.connect(supplier.url()) as c, c.lock(name, timeout=PATIENCE_SECONDS):
+        pass
+
+
+def test_a_program_that_is_stopped_is_never_valid_beside_the_next(
+    supplier: Supplier, users: Users, name: str
+) -> None:
+    """The command says what is done to it; the next one enters no sooner than its lease is over."""
+    need(supplier, LEASED)
+    user, other = users.start(2)
+    token = user.do("take", name)["token"]
+    user.process.send_signal(signal.SIGSTOP)
+    user.tell("valid", name)
+    try:
+        done = run(supplier, name, "--yes")
+        assert done.returncode == 0, done.stderr
+        after = other.do("take", name)
+        assert after["token"] > token
+        # Until now it could not find out. If the next one was let in too early it would be valid.
+    finally:
+        user.process.send_signal(signal.SIGCONT)
+    assert user.hear() == {"valid": False}
+    assert user.do("drop", name) == {"lost": name}
+    assert other.do("valid", name) == {"valid": True}
+    assert other.do("drop", name) == {"released": name}
