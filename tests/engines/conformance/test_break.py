@@ -105,9 +105,7 @@ async def test_a_broken_hold_is_not_valid_any_more_when_the_next_has_it(
 @in_loop
 async def test_all_that_share_are_told(supplier: Supplier, name: str) -> None:
     async with programs(supplier, 3) as (ann, bob, eve):
-        holds = [
-            await asyncio.create_task(taken(c, name, shared=True)) for c in (ann, ann, bob)
-        ]
+        holds = [await asyncio.create_task(taken(c, name, shared=True)) for c in (ann, ann, bob)]
         waits = asyncio.create_task(taken(eve, name))
         await waiting(ann, name, 1)
         await broken(supplier, name)
