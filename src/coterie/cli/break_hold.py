@@ -14,7 +14,7 @@ from coterie.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coterie.locks.breaker import FoundHold, Outcome
+    from coterie.locks.breaker import EndedHolds, FoundHold
 
 NOT_HELD = KEPT = 1  # the answer is no
 
@@ -84,7 +84,7 @@ def _confirmed(*spellings: str) -> bool:
     return typed in spellings
 
 
-def _report(outcome: Outcome) -> int:
+def _report(outcome: EndedHolds) -> int:
     _show_troubles(outcome.troubles)
     if outcome.told:
         say(f"told to stop: {', '.join(outcome.told)}")

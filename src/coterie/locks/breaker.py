@@ -33,7 +33,7 @@ class FoundHold(msgspec.Struct, frozen=True):
         return max((party.token or 0 for party in self.state.holders), default=0)
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class EndedHolds(msgspec.Struct, frozen=True):
     """What has become of the holds, each by its program as people find it."""
 
     told: tuple[str, ...] = ()  # were told, and have given the lock back or do so at once
@@ -48,7 +48,7 @@ class Breaker(Protocol):
     async def find(self, lock: str) -> FoundHold:
         """Look which programs hold a lock."""
 
-    async def end(self, found: FoundHold) -> Outcome:
+    async def end(self, found: FoundHold) -> EndedHolds:
         """End the holds that were found, and none that has begun since.
 
         Raises `ConfigError` if this user has no right to.

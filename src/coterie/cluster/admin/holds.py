@@ -13,7 +13,7 @@ from coterie.cluster.wire.query import consult
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import BreakHold, HoldBroken
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
-from coterie.locks.breaker import FoundHold, Outcome
+from coterie.locks.breaker import EndedHolds, FoundHold
 
 if TYPE_CHECKING:
     from coterie.cluster.client.access import Visit
@@ -86,7 +86,7 @@ class ClusterBreaker:
         """Ask the nodes and the programs that they name."""
         return await find_hold(self._visit, lock)
 
-    async def end(self, found: FoundHold) -> Outcome:
+    async def end(self, found: FoundHold) -> EndedHolds:
         """Have all nodes tell the holders."""
         answers = await break_hold(self._visit, found)
         told = sorted({label for answer in answers for label in answer.told})
@@ -99,4 +99,4 @@ class ClusterBreaker:
         if len(troubles) == len(answers):
             said = "; ".join(f"{node}: {trouble}" for node, trouble in troubles.items())
             raise Unavailable(f"no node could be asked: {said}")
-        return Outcome(tuple(told), troubles=troubles)
+        return EndedHolds(tuple(told), troubles=troubles)

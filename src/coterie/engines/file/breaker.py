@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie import system
 from coterie.engines.file.directory.folder import BOARDS, Directory, directory_at, folder_of
 from coterie.engines.file.directory.orders import order_name, write_order
-from coterie.engines.file.directory.pipes import ORDERS, Bells
+from coterie.engines.file.directory.pipes import LIFE, ORDERS, Bells, lent
 from coterie.engines.file.parties import LockParties, parties_of, party, user_name
 from coterie.errors import ConfigError, Unavailable
-from coterie.locks.breaker import FoundHold, Outcome
+from coterie.locks.breaker import EndedHolds, FoundHold
 from coterie.locks.engine import LockState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from coterie.engines.file.directory.folder import Folder
     from coterie.engines.file.directory.program_record import BoardEntry
@@ -45,11 +46,11 @@ class DirectoryBreaker:
         state = LockState(lock, list(map(party, inside)), [], list(map(party, waiting)))
         return FoundHold(state, tuple(dict.fromkeys(f"{each.program:016x}" for each in inside)))
 
-    async def end(self, found: FoundHold) -> Outcome:
+    async def end(self, found: FoundHold) -> EndedHolds:
         """Give an order to each program, and wait until its board says that it has obeyed."""
         held = self._held(found)
         if not held:
-            return Outcome()
+            return EndedHolds()
         try:
             with self._directory.open() as folder, folder.enter(BOARDS) as boards:
                 owner = folder.sharing.user
@@ -61,7 +62,7 @@ class DirectoryBreaker:
             raise Unavailable(self._directory.complaint(error)) from None
         deaf = {entry.program for entry in left}
         told = dict.fromkeys(party(entry).owner for entry in held if entry.program not in deaf)
-        return Outcome(told=tuple(told), failed=failed)
+        return EndedHolds(told=tuple(told), failed=failed)
 
     async def _order(
         self, boards: Folder, found: FoundHold, programs: Iterable[int]
@@ -75,7 +76,7 @@ class DirectoryBreaker:
                 numbers[program] = write_order(boards, program, lock, found.token, operator)
             deadline = system.now() + ANSWER_SECONDS_MAX
             ring_at = system.now()
-            while (left := self._held(found)) and system.now() < deadline:
+            while (left := self._unmoved(found)) and system.now() < deadline:
                 if system.now() >= ring_at:
                     ring_at = system.now() + AGAIN_SECONDS
                     for program, number in numbers.items():
@@ -88,14 +89,16 @@ class DirectoryBreaker:
         return left
 
     def _held(self, found: FoundHold) -> list[BoardEntry]:
-        """List the holds that were found and are not about to end."""
+        """List the holds that were found, as far as they are still there."""
         return [
             entry
             for entry in self._parties(found.state.name).inside
-            if f"{entry.program:016x}" in found.participants
-            and entry.token <= found.token
-            and not entry.ends
+            if f"{entry.program:016x}" in found.participants and entry.token <= found.token
         ]
+
+    def _unmoved(self, found: FoundHold) -> list[BoardEntry]:
+        """List those of them that are not about to end."""
+        return [entry for entry in self._held(found) if not entry.ends]
 
     def _parties(self, lock: str) -> LockParties:
         try:
@@ -113,23 +116,40 @@ class DirectoryBreaker:
 
 
 def _kept(boards: Folder, entry: BoardEntry) -> str:
-    """Say which process has to be ended by hand."""
-    label = party(entry).owner
-    pid = entry.process.rpartition(":")[2]
-    if pid.isdecimal() and _has_open(pid, boards, f"{entry.program:016x}"):
-        return f"{label} does not answer, and the lock is free when it ends: kill -9 {pid}"
-    return (
-        f"{label} does not answer, and the lock is free when it ends. Here no process of that number uses the"
-        f" directory: look for the program of {user_name(entry.user)} that does"
-    )
+    """Say which processes have to be ended by hand."""
+    found = _keepers(boards, entry)
+    if found:
+        way = f"kill -9 {' '.join(found)}"
+    else:
+        way = f"that is a program of {user_name(entry.user)}, of which no process can be seen from here"
+    return f"{party(entry).owner} does not answer, and the lock is free when it ends: {way}"
 
 
-def _has_open(pid: str, boards: Folder, board: str) -> bool:
-    """Return whether a process has that board open, as its program has: a board says what its user likes."""
+def _keepers(boards: Folder, entry: BoardEntry) -> list[str]:
+    """Find the processes that keep a lock, by what they have open; a board says what its user likes.
+
+    A program can write its own board, and a child that keeps the lock has the pipe that goes with it.
+    """
+    names = [f"{entry.program:016x}"]
+    if entry.lent:
+        names.append(f"{lent(entry.program, entry.life)}.{LIFE}")
+    kept = []
+    for name in names:
+        with contextlib.suppress(OSError):
+            kept.append(os.stat(name, dir_fd=boards.descriptor, follow_symlinks=False))
+    with contextlib.suppress(OSError):  # a system without /proc
+        return [pid for pid in os.listdir("/proc") if pid.isdecimal() and _writes(pid, kept)]
+    return []
+
+
+def _writes(pid: str, files: Sequence[os.stat_result]) -> bool:
+    """Return whether a process has one of these files open to write, as far as we may see that."""
     with contextlib.suppress(OSError):
-        wanted = os.stat(board, dir_fd=boards.descriptor, follow_symlinks=False)
-        for name in os.listdir(f"/proc/{pid}/fd"):
+        for number in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
-                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), wanted):
-                    return True
+                found = os.stat(f"/proc/{pid}/fd/{number}")
+                if any(os.path.samestat(found, file) for file in files):
+                    info = Path(f"/proc/{pid}/fdinfo/{number}").read_text(encoding="ascii")
+                    if int(info.partition("flags:")[2].split()[0], 8) & os.O_ACCMODE != os.O_RDONLY:
+                        return True
     return False

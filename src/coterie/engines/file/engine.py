@@ -94,11 +94,14 @@ class FileEngine:
         self._loop = asyncio.get_running_loop()
         try:
             self._opened = self._open_directory()
+            self._listen()
         except OSError as error:
+            opened, self._opened = self._opened, None
+            if opened is not None:
+                opened.close()
             raise Unavailable(self._directory.complaint(error)) from None
         for remark in self._opened.remarks:
             logger.warning("%(remark)s", {"remark": remark}, extra={"event": "directory-odd"})
-        self._listen()
 
     async def close(self) -> None:
         """End all claims."""

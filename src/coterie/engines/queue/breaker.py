@@ -19,7 +19,7 @@ from coterie.engines.queue.orders import OPERATOR
 from coterie.engines.queue.server import Author, CondemningSession, SessionLost, Ticket
 from coterie.engines.queue.status import opened
 from coterie.errors import Unavailable
-from coterie.locks.breaker import Outcome
+from coterie.locks.breaker import EndedHolds
 from coterie.locks.legible import one_line
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class QueueBreaker:
         async with opened(self._engine):
             return await self._engine.find_hold(lock)
 
-    async def end(self, found: FoundHold) -> Outcome:
+    async def end(self, found: FoundHold) -> EndedHolds:
         """Stand in the queue as an operator, and give the order to each program that was found."""
         lock = found.state.name
         async with opened(self._engine):
@@ -67,7 +67,7 @@ class QueueBreaker:
             except SessionLost as error:
                 raise Unavailable(f"{self._engine.server}: {error}") from None
 
-    async def _end(self, session: QueueSession, sender: str, found: FoundHold) -> Outcome:
+    async def _end(self, session: QueueSession, sender: str, found: FoundHold) -> EndedHolds:
         lock = found.state.name
         inside = await _inside(session, lock)
         labels = {name: label for name, label in inside.items() if name in found.participants}
@@ -91,7 +91,7 @@ class QueueBreaker:
                 ended.append(_condemned(label, lease))
             else:
                 failed.append(_kept(label))
-        return Outcome(tuple(told), tuple(ended), tuple(failed))
+        return EndedHolds(tuple(told), tuple(ended), tuple(failed))
 
     async def _give(
         self, session: QueueSession, order: HoldOrder, labels: Mapping[str, str], patience: float

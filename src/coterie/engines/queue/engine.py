@@ -49,6 +49,9 @@ Group: TypeAlias = LeaseGroup[Desk]
 ASKED_MAX = 100  # processes that wait for a lock and are asked about their tasks
 LOCKS_PER_QUESTION = 100
 TRY_SECONDS_MAX = 2.0
+FIND_SECONDS = (
+    2.0  # for the holders to say that they are there, before an operator ends their holds
+)
 
 logger = logging.getLogger("coterie.engines")
 
@@ -248,7 +251,7 @@ class QueueEngine:
     async def find_hold(self, lock: str) -> FoundHold:
         """Find which programs hold a lock, or may hold it and do not answer."""
         lines = await self._lines([lock])
-        query = await self._ask([Wanted(lock)], lines, search=False)
+        query = await self._ask([Wanted(lock)], lines, search=False, patience=FIND_SECONDS)
         return FoundHold(_state(query, lock, lines.get(lock, [])), tuple(query.suspects(lock)))
 
     async def collect(self) -> Collection:
@@ -298,7 +301,12 @@ class QueueEngine:
             raise Unavailable(f"{self.server}: the session was lost") from None
 
     async def _ask(
-        self, locks: Sequence[Wanted], lines: Mapping[str, Sequence[QueueEntry]], *, search: bool
+        self,
+        locks: Sequence[Wanted],
+        lines: Mapping[str, Sequence[QueueEntry]],
+        *,
+        search: bool,
+        patience: float = 0.0,
     ) -> OwnerQuery:
         """Ask the processes that the server names; our own groups answer at once."""
         reports = tuple(_describe(lock, lines.get(lock.lock, ()), search=search) for lock in locks)
@@ -323,9 +331,8 @@ class QueueEngine:
                 else:
                     self._send(participant, encode(Inquiry(desk.name, asked)))
 
-        return await self._questions.ask(
-            [0], send, self._questions.patience(desk.lease), desk.lease
-        )
+        limit = max(patience, self._questions.patience(desk.lease))
+        return await self._questions.ask([0], send, limit, desk.lease)
 
 
 async def _close_all(desks: Sequence[Desk], tasks: Sequence[asyncio.Task[None]]) -> None:

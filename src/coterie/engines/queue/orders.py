@@ -71,7 +71,7 @@ class Orders:
         operator = operator_in(line, order.sender)
         if not operator:
             logger.warning(
-                "an order to end the hold of lock %r is refused: its sender does not stand in the queue as an operator",
+                "an order to end the hold of lock %r is refused: no operator who gives it stands in its queue now",
                 order.lock,
                 extra={"event": "order-refused"},
             )

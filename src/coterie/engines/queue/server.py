@@ -115,8 +115,8 @@ class CondemningSession(Protocol):
     async def condemn(self, lock: str, participant: str) -> float | None:
         """Let no renewal of the session succeed by which a participant is inside; None if it is not.
 
-        Return its lease. Its entries stay, for it does not know that yet: whoever waits has to see it silent for
-        that long, from now on, before it is removed. Not one of them is let in earlier than without this call.
+        Return its lease. Its entries stay, for it does not know that yet: others have to see it silent for that
+        long, from now on, before they remove it. None of them is let in earlier than without this call.
         """
 
 

@@ -17,7 +17,7 @@ import coterie.sync
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.mail import HoldOrder, encode
 from coterie.engines.queue.orders import Orders
-from coterie.locks.breaker import Outcome, find_breaker
+from coterie.locks.breaker import EndedHolds, find_breaker
 from coterie.locks.internals import engine_of
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.engines.conformance.suppliers import LEASED
@@ -35,7 +35,7 @@ COUNTED = ("valkey", "postgresql")  # where other programs count the leases
 BROKEN = "an operator has ended it with coterie break"
 
 
-async def broken(supplier: Supplier, name: str) -> Outcome:
+async def broken(supplier: Supplier, name: str) -> EndedHolds:
     breaker = find_breaker(supplier.url())
     return await breaker.end(await breaker.find(name))
 
@@ -133,7 +133,7 @@ async def test_what_is_free_or_kept_or_another_lock_is_left_alone(
     supplier: Supplier, name: str
 ) -> None:
     async with programs(supplier, 1) as (ann,):
-        assert await broken(supplier, name) == Outcome()
+        assert await broken(supplier, name) == EndedHolds()
         other = await taken(ann, f"{name}.other")
         for _ in range(2):
             async with ann.lock(name) as held:
