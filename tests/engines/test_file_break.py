@@ -12,7 +12,7 @@ import pytest
 
 from coterie.engines.file.directory.folder import BOARDS, Directory
 from coterie.engines.file.directory.orders import Order, order_name, read_order, write_order
-from tests.processes import BOUND_SECONDS, directory, line, until
+from tests.processes import BOUND_SECONDS, directory, kill, line, until
 from tests.processes import Directory as Commands
 
 if TYPE_CHECKING:
@@ -128,18 +128,32 @@ with coterie.sync.connect() as c, c.lock("a"):
 """
 
 
-def test_what_is_to_be_killed_is_not_what_a_board_says(
-    locks: Commands,
-) -> None:
+def test_what_is_to_be_killed_is_not_what_a_board_says(locks: Commands) -> None:
     """A board says what its user likes."""
-    other = locks.start("lock", "b")
-    line(other)
     holder = locks.python("-c", LIES, str(os.getpid()))
     assert line(holder) == "holds"
     done = locks.run("break", "a", "--yes")
     assert done.returncode == 1
     assert f"host:{os.getpid()} does not answer" in done.stderr
     assert f"kill -9 {holder.pid}\n" in done.stderr
+
+
+OUTLIVES = """
+import os, sys
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_command_that_has_outlived_its_lock_command_is_named(locks: Commands) -> None:
+    holder = locks.start("lock", "a", "--", sys.executable, "-c", OUTLIVES)
+    command = int(line(holder))
+    kill(holder)
+    done = locks.run("break", "a", "--yes")
+    assert done.returncode == 1
+    assert done.stderr.endswith(f": kill -9 {command}\n")
+    os.kill(command, signal.SIGKILL)
+    assert locks.run("lock", "-w", "20", "a", "--", "true").returncode == 0
 
 
 WAITS_AFTER_TERM = """
