@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -23,6 +24,7 @@ from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.engines.conformance.suppliers import LEASED
 from tests.engines.conformance.test_conformance import free, need, programs, taken, waiting
 from tests.locks.memory import in_loop
+from tests.processes import is_running
 
 if TYPE_CHECKING:
     import logging
@@ -219,7 +221,7 @@ def test_the_command_says_what_it_finds_and_does(
     assert user.do("drop", name) == {"lost": name}
 
 
-async def nothing(*_: object) -> None:
+async def nothing(*_: object, **__: object) -> None:
     """Obey no order, as a program does whose mail does not arrive."""
 
 
@@ -340,6 +342,44 @@ def test_a_command_under_the_lock_is_ended(supplier: Supplier, name: str, way: l
     assert BROKEN in said
     with coterie.sync.connect(supplier.url()) as c, c.lock(name, timeout=PATIENCE_SECONDS):
         pass
+
+
+IGNORES_TERM = """
+import os, signal
+signal.signal(signal.SIGTERM, lambda *_: print("told", flush=True))
+print(os.getpid(), flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def test_a_command_is_over_before_the_next_enters(supplier: Supplier, name: str) -> None:
+    if supplier.name == "coterie":
+        pytest.skip("coterie: the votes go back at once, and the command is killed at once")
+    command = [*COTERIE, "lock", "--kill-after", "1s", "--url", supplier.url(), name, "--"]
+    job = subprocess.Popen(
+        [*command, sys.executable, "-c", IGNORES_TERM],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert job.stdout is not None
+        pid = int(job.stdout.readline())
+        with coterie.sync.connect(supplier.url()) as c:
+            waits = concurrent.futures.ThreadPoolExecutor(1).submit(
+                lambda: c.lock(name, timeout=PATIENCE_SECONDS).acquire() and is_running(pid)
+            )
+            while not c.waiters(name):
+                pass
+            assert run(supplier, name, "--yes").returncode == 0
+            assert waits.result() is False
+        out, said = job.communicate(timeout=PATIENCE_SECONDS)
+    finally:
+        job.kill()
+        job.communicate()
+    assert out == "told\n"  # it had time to end by itself
+    assert (job.returncode, BROKEN in said) == (79, True)
 
 
 def test_a_program_that_is_stopped_is_never_valid_beside_the_next(

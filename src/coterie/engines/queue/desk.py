@@ -70,6 +70,7 @@ class BidState(enum.Enum):
     HELD = "held"
     KEPT = "kept"
     LOST = "lost"
+    ENDING = "ending"  # lost to its tasks, and to be given back when their command has ended
 
 
 class QueueBid:
@@ -516,20 +517,22 @@ class Desk:
         bid.wanted = bid.wanted or self._was_wanted(bid.ticket.lock)
         self._group.acquired(bid.ticket.lock, bid.token)
 
-    async def revoke(self, lock: str, token: int) -> bool:
+    async def revoke(self, lock: str, token: int, *, runs_command: bool) -> bool:
         """End a hold, as an operator wants it, if its token is not above this one; return whether there was one.
 
         Its tasks are told before the entry goes, so none of them is valid when another process enters. It goes
-        although they may go on.
+        although they may go on; but a command that runs under it is ended first, while the lease is renewed.
         """
         bid = self.bids.get(lock)
         if bid is None or bid.state is not BidState.HELD or bid.token > token:
             if bid is not None and bid.state is BidState.KEPT:
                 self.release(lock)
-            return bid is not None and bid.state is BidState.LOST
-        bid.state = BidState.LOST
+            return bid is not None and bid.state in (BidState.LOST, BidState.ENDING)
+        bid.state = BidState.ENDING if runs_command else BidState.LOST
         self._group.lose(lock, bid.token, BROKEN)
-        if self.bids.get(lock) is bid:  # else a task that waits here joins in its place
+        if (
+            not runs_command and self.bids.get(lock) is bid
+        ):  # else a task that waits here joins in its place
             await self._leave(bid)
             bid.session = None  # there is nothing to be given back when its tasks release it
         return True
@@ -632,7 +635,7 @@ class Desk:
     def remaining(self, lock: str, now: float) -> float:
         """Return for how many seconds the hold is in force."""
         bid = self.bids.get(lock)
-        if bid is None or bid.state is not BidState.HELD:
+        if bid is None or bid.state not in (BidState.HELD, BidState.ENDING):
             return 0.0
         return max(0.0, self.sound_until - now)
 

@@ -185,7 +185,8 @@ class QueueEngine:
             case OwnerReport():
                 self._questions.learn(0, mail)
             case HoldOrder():
-                self._tasks.run(self.orders.obey(group.supply, mail))
+                runs_command = bool(self._children)
+                self._tasks.run(self.orders.obey(group.supply, mail, runs_command=runs_command))
             case HoldEnded():
                 self.orders.learn(mail)
 

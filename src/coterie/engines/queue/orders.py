@@ -53,16 +53,16 @@ class Orders:
             self.answers.setdefault(answer.sender, answer.is_ended)
             self.answered.set()
 
-    async def obey(self, desk: Desk, order: HoldOrder) -> None:
+    async def obey(self, desk: Desk, order: HoldOrder, *, runs_command: bool) -> None:
         """End a hold if the order is an operator's, and answer; the same order may come again."""
         with contextlib.suppress(SessionLost, CoterieError):  # the operator asks again
             async with self._turn:
-                is_ended = await self._obey_once(desk, order)
+                is_ended = await self._obey_once(desk, order, runs_command=runs_command)
             session = desk.session
             if is_ended is not None and session is not None:
                 await session.send(order.sender, encode(HoldEnded(desk.name, order.lock, is_ended)))
 
-    async def _obey_once(self, desk: Desk, order: HoldOrder) -> bool | None:
+    async def _obey_once(self, desk: Desk, order: HoldOrder, *, runs_command: bool) -> bool | None:
         """Return whether there was a hold which is over; None if it is no order for us."""
         key = order.sender, order.lock
         if key in self._obeyed or desk.session is None:
@@ -76,7 +76,9 @@ class Orders:
                 extra={"event": "order-refused"},
             )
             return None
-        is_ended = self._obeyed[key] = await desk.revoke(order.lock, order.token)
+        is_ended = self._obeyed[key] = await desk.revoke(
+            order.lock, order.token, runs_command=runs_command
+        )
         if len(self._obeyed) > OBEYED_MAX:
             self._obeyed.popitem(last=False)
         if is_ended:
