@@ -234,6 +234,8 @@ async def test_a_program_that_renews_and_does_not_answer(
     if supplier.name == "coterie":
         pytest.skip("coterie: an order comes by the connection that renews")
     monkeypatch.setattr(Orders, "obey", nothing)
+    for engine in ("postgresql", "redis"):  # so it finds out as late as can be
+        monkeypatch.setattr(f"coterie.engines.{engine}.server.BEATS_PER_LEASE", 1.25)
     async with programs(supplier, 2) as (ann, bob):
         held = await taken(ann, name)
         both: list[bool] = []
