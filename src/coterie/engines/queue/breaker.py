@@ -90,7 +90,7 @@ class QueueBreaker:
                 lease = await session.condemn(lock, name)
                 ended.append(_condemned(label, lease))
             else:
-                failed.append(_kept(label))
+                failed.append(_kept(label, patience))
         return EndedHolds(tuple(told), tuple(ended), tuple(failed))
 
     async def _give(
@@ -131,7 +131,10 @@ def _condemned(label: str, lease: float | None) -> str:
     )
 
 
-def _kept(label: str) -> str:
+def _kept(label: str, seconds: float) -> str:
     host, _, pid = label.rpartition(":")
     way = f"on {host} run kill -9 {pid}" if pid.isdecimal() else "end that program"
-    return f"{label} does not answer and renews its lease, which ends with the program alone: {way}"
+    return (
+        f"{label} does not answer, and its lease has not run out in {seconds:.0f} s: the lock is free when the"
+        f" program has ended; {way}"
+    )
