@@ -242,7 +242,7 @@ return known[2]
 """)
 
 # A participant that is inside does not answer an operator. All requests of its session are from now on those of an
-# earlier line, which do nothing. Its counter moves on, so those who wait count its lease anew, and remove it then.
+# earlier line, which do nothing. Its counter moves on, so each observer counts its lease from then on, and removes it.
 CONDEMN = _script("""
 local lock, participant, LAST_LINE = ARGV[1], ARGV[2], '9007199254740992'
 local longest = 0
