@@ -71,12 +71,9 @@ class QueueBreaker:
         lock = found.state.name
         inside = await _inside(session, lock)
         labels = {name: label for name, label in inside.items() if name in found.participants}
-        can_condemn = isinstance(session, CondemningSession)
-        patience = (
-            min(session.lease, ANSWER_SECONDS_MAX)
-            if can_condemn
-            else session.lease + EXPIRY_SECONDS
-        )
+        patience = min(session.lease, ANSWER_SECONDS_MAX)
+        if not isinstance(session, CondemningSession):
+            patience = session.lease + EXPIRY_SECONDS
         order = HoldOrder(sender, lock, found.token)
         silent = await self._give(session, order, labels, patience)
         answers = self._engine.orders.answers
@@ -85,7 +82,7 @@ class QueueBreaker:
         for name, is_inside in silent.items():
             label = labels[name]
             if not is_inside:
-                ended.append(f"{label} does not answer, and its lease has run out")
+                ended.append(_gone(label))
             elif isinstance(session, CondemningSession):
                 lease = await session.condemn(lock, name)
                 ended.append(_condemned(label, lease))
@@ -97,11 +94,14 @@ class QueueBreaker:
         self, session: QueueSession, order: HoldOrder, labels: Mapping[str, str], patience: float
     ) -> dict[str, bool]:
         """Give an order again and again; return who has not answered it in time, and whether it is inside."""
-        orders, deadline = self._engine.orders, system.now() + patience
+        orders, now = self._engine.orders, system.now()
+        deadline = now + patience
+        # For the answers of those that are not inside any more, which may be lost as well.
+        deadline_if_gone = now + min(session.lease, ANSWER_SECONDS_MAX)
         orders.expect(labels)
         silent = dict.fromkeys(labels, True)
         while silent:
-            is_last = system.now() >= deadline or not any(silent.values())
+            is_last = system.now() >= (deadline if any(silent.values()) else deadline_if_gone)
             for name in silent:
                 await session.send(name, encode(order))
             with contextlib.suppress(TimeoutError):
@@ -122,9 +122,13 @@ async def _inside(session: QueueSession, lock: str) -> dict[str, str]:
     return {e.author.participant: one_line(e.author.process) for e in line if e.inside}
 
 
+def _gone(label: str) -> str:
+    return f"{label} does not answer, and does not hold it any more"
+
+
 def _condemned(label: str, lease: float | None) -> str:
     if lease is None:
-        return f"{label} does not answer, and does not hold it any more"
+        return _gone(label)
     return (
         f"{label} does not answer: its session is ended, with all of its locks; the next one enters when its"
         f" lease of {lease:g} s is over"
