@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from coterie.engines.queue.mail import HoldEnded, encode
 from coterie.engines.queue.server import SessionLost
 from coterie.errors import CoterieError
+from coterie.locks.names import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,6 +68,7 @@ class Orders:
         key = order.sender, order.lock
         if key in self._obeyed or desk.session is None:
             return self._obeyed.get(key)
+        check_name(order.lock)  # what is none makes no request
         line = (await desk.session.lines([order.lock])).get(order.lock, [])
         operator = operator_in(line, order.sender)
         if not operator:
