@@ -27,7 +27,7 @@ AnswerT = TypeVar("AnswerT")
 
 BEATS_PER_LEASE = 3
 RETRY_SECONDS = 0.1
-LAPSED = "it was removed: its lease has run out for those who wait, or the server has lost it"
+LAPSED = "it was removed: its lease has run out for those who wait, an operator has ended it, or the server has lost it"
 OLDER = "the server came back with an older state"
 
 logger = logging.getLogger("coterie.engines")
@@ -377,6 +377,13 @@ class CasSession:
         else:
             self._observed.saw(PAST, past.run, past.lease, system.now())
             self._told.closed("it was restarted", self._observed.removal_at(PAST))
+
+    # Orders of operators
+
+    async def condemn(self, lock: str, participant: str) -> float | None:
+        """Let no renewal of the session succeed by which a participant is inside."""
+        self._check()
+        return await self._steps.condemn(lock, participant)
 
     # Questions and mail
 

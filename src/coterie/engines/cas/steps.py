@@ -101,6 +101,9 @@ class Steps(Protocol):
     async def sweep(self, session: str) -> None:
         """Remove the entries of a session that is over, and wake those behind."""
 
+    async def condemn(self, lock: str, participant: str) -> float | None:
+        """Give the session by which a participant is inside a counter that no renewal compares with; return its lease."""
+
     async def open_past(self, run: str) -> None:
         """Open a run that is closed."""
 

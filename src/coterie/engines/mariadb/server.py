@@ -180,6 +180,12 @@ class MariadbSteps:
         answer = await self._ask(statements.sweep(session), tries=TRIES)
         await self._wake(await self._connected(), answer.rows[0])
 
+    async def condemn(self, lock: str, participant: str) -> float | None:
+        """End the renewals of a participant that is inside."""
+        answer = await self._ask(statements.condemn(lock, participant), tries=TRIES)
+        ((lease,),) = answer.rows[0]
+        return None if lease is None else float(lease)
+
     async def open_past(self, run: str) -> None:
         """Open a run that is closed."""
         await self._ask(schema.open_past(run), tries=TRIES)

@@ -117,6 +117,24 @@ def kill(session: str, counter: int) -> str:
     )
 
 
+def condemn(lock: str, participant: str) -> str:
+    """Show the lease of a participant that is inside and does not answer an operator, and end its renewals.
+
+    None compares with a number below 0. The session is alive until it was seen with that number for a whole lease.
+    """
+    name = text(lock)
+    holder = (
+        "alive and name in (select session from coterie_entry entry"
+        f" where lock_name = {name} and entry.participant = {text(participant)} and not exists ("
+        f"select 1 from coterie_entry other where other.lock_name = {name} and other.id < entry.id"
+        " and not (other.shared and entry.shared)))"
+    )
+    return (
+        f"select max(lease) from coterie_session where {holder};"
+        f" update coterie_session set counter = least(counter, -1 - counter) where {holder}"
+    )
+
+
 def sweep(session: str) -> str:
     """Remove all entries of a session that is over, the records of such, and letters that no one will read."""
     over = f"entry.session = {text(session)} and (name is null or not alive)"
