@@ -93,7 +93,8 @@ class CasSession:
         self._learn_of_past(past)
         for work in (self._renew(), self._watch()):
             self._tasks.run(self._to_the_end(work))
-        self._ear = asyncio.ensure_future(self._steps.listen(self._wake_all, self._told.mail))
+        listening = self._steps.listen(self._wake_all, self._told.mail)
+        self._ear = asyncio.ensure_future(self._to_the_end(listening))
 
     async def close(self) -> None:
         """End the session and remove all of its entries."""

@@ -67,8 +67,6 @@ REHEARSE = "; ".join(
     )
 )
 MARK = "insert ignore into coterie_mark values (1, uuid())"
-LOCK = "begin; select version from coterie_past for update"
-IS_NAMED = f"select run = {RUN} from coterie_past"
 
 
 class ServerRun(NamedTuple):
@@ -111,31 +109,18 @@ async def enter(connection: MariadbConnection, lease: float, known: int) -> Serv
         if not is_marked:
             await connection.ask(MARK)
         elif not (is_named and is_long and is_above):
-            await _change(connection, lease, least)
+            await connection.ask(_change(lease, least), tries=TRIES)
         else:
             return ServerRun(shown(name), bool(is_open), left)
     raise Unavailable(f"{connection}: its tables are changed again and again")
 
 
-async def _change(connection: MariadbConnection, lease: float, least: int) -> None:
-    """Close the past for a run that it does not name; or note a longer lease, and numbers that were drawn before."""
-    await connection.ask(LOCK)
-    # In a statement of its own, which sees what the one before has waited for.
-    answer = await connection.ask(IS_NAMED)
-    if answer.rows[0][0][0]:
-        await connection.ask(
-            f"update coterie_past set longest = greatest(longest, {lease!r}),"
-            f" base = if(is_open, base, greatest(base, {least})); commit"
-        )
-    else:
-        await connection.ask(_close(lease, least))
+def _change(lease: float, least: int) -> str:
+    """Return the request that closes the past for a run that it does not name, then notes the lease and the numbers.
 
-
-def _close(lease: float, least: int) -> str:
-    """Return the statement that closes the past.
-
-    The longest lease that was granted counts, and that of a past which was not opened yet; also our own, which other
-    programs have, too: a server that takes over may know of neither. Assignments are made from left to right.
+    All in one, so that no program which is stopped in the middle keeps others waiting. The longest lease that was granted
+    counts, and that of a past which was not opened yet; also our own, which other programs have, too: a server that
+    takes over may know of neither. Assignments are made from left to right.
 
     Numbers go on above all that earlier runs can have drawn, whatever of them was lost: by their count, or by the time
     since 2020, in parts of a second that leave room for 2**22 grants in each. So tokens go back only if the server has
@@ -144,11 +129,14 @@ def _close(lease: float, least: int) -> str:
     """
     time = f"ceil((unix_timestamp() + {lease!r} - 1577836800) * 4194304)"
     return (
-        "update coterie_past set"
+        "begin; select version from coterie_past for update;"
+        " update coterie_past set"
         f" lease = greatest({lease!r}, longest, if(is_open, 0, lease)),"
         f" longest = greatest({lease!r}, coalesce((select max(lease) from coterie_session where alive), 0)),"
         f" base = greatest(base + {NUMBERS_LOST_MAX}, {least}, {time}),"
-        f" is_open = 0, run = {RUN}; commit"
+        f" is_open = 0, run = {RUN} where run <> {RUN};"
+        f" update coterie_past set longest = greatest(longest, {lease!r}),"
+        f" base = if(is_open, base, greatest(base, {least})) where run = {RUN}; commit"
     )
 
 

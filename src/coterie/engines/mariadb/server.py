@@ -338,17 +338,21 @@ class MariadbSteps:
     async def _connected(self) -> MariadbConnection:
         """Return the connection, or make another one: the session goes on over it."""
         async with self._connecting:
-            if self._closed:
-                raise SessionLost("it was closed")
+            self._check()
             if self._connection is None or not self._connection.is_up:
                 made, run = await self._entered(self._limit)
                 try:
                     self._bell = await self._attach(made)
+                    self._check()
                 except BaseException:
                     made.terminate()
                     raise
                 self._connection, self._run = made, run.name
             return self._connection
+
+    def _check(self) -> None:
+        if self._closed:
+            raise SessionLost("it was closed")
 
     async def _attach(self, made: MariadbConnection) -> str:
         """Use the session over this connection from now on, if it was begun; return the bell that it holds."""
