@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.membership.config import Config
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 CLASSICS = [
     name

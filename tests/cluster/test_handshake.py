@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.wire.connection import Connection
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 SECRET = "long enough/" * 3
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.membership.membership import Membership
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 LEASE = 10.0
 

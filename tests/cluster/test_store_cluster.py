@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from coterie.transactions.store.transaction import Transaction
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 A, B, C = (keys_at(site, 3) for site in (1, 2, 3))
 ACCOUNTS = [*A, *B, *C]
