@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 Captured = pytest.CaptureFixture[str]
 
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
+
 
 @pytest.fixture(autouse=True)
 def _no_frame_is_out_of_place(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
@@ -392,6 +394,7 @@ def test_a_newcomer_has_to_be_fit_and_reached_by_every_voter(tmp_path: Path) -> 
 def test_orders_need_the_secret_of_operators_here_and_at_the_new_node(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("COTERIE_OPERATOR_SECRET_FILE", raising=False)
     path = tmp_path / "operators"
     path.write_text("only operators know this\n")
 
