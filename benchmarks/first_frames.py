@@ -133,7 +133,10 @@ def main() -> int:
         folder = Path(name)
         certificates(folder, "ours")
         config = convert(document(1, tls=tls(folder, "ours")))
-        kinds = {"with the handshake": call_in_one_write, "as programs send it": call_as_programs_do}
+        kinds = {
+            "with the handshake": call_in_one_write,
+            "as programs send it": call_as_programs_do,
+        }
         for loop in LOOPS:
             for kind, call in kinds.items():
                 with node(config, loop):
