@@ -20,8 +20,8 @@ ROOMS = {
     " dashboard diagram engines errors locks system testing",
     "cli.lab": "catalogue cli cluster cluster.classic dashboard diagram errors lab.audit"
     " lab.charts lab.explore lab.isolation lab.play lab.prove lab.scenario"
-    " lab.serializability lab.simulate lab.stack lab.trials lab.web locks process system trace"
-    " transactions",
+    " lab.serializability lab.simulate lab.sources lab.stack lab.trials lab.web locks process system"
+    " trace transactions",
     "clocks": "errors process",
     "cluster": "catalogue cluster.admin cluster.change cluster.classic cluster.client"
     " cluster.membership cluster.runtime cluster.voter cluster.wire errors locks"
@@ -56,6 +56,7 @@ ROOMS = {
     "lab.scenario": "catalogue errors process trace",
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
     "lab.simulate": "catalogue errors lab.scenario process trace",
+    "lab.sources": "errors",
     "lab.stack": "catalogue cluster cluster.admin cluster.change cluster.classic cluster.membership"
     " cluster.store cluster.wire errors lab.serializability lab.trials locks process"
     " system trace transactions transactions.store",

@@ -38,6 +38,7 @@ COMMANDS = {
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
     "history": ("lab.history", "Check whether a history is serializable."),
     "audit": ("lab.audit", "Look for anomalies in another store."),
+    "sources": ("lab.sources", "List what our sources state, and what we say to it."),
 }
 
 POSIX_COMMANDS = ("demo", "lock", "elect", "serve", "audit")  # they pass on or wait for signals
