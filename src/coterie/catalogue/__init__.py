@@ -16,6 +16,7 @@ from coterie.catalogue.algorithm import (
     Variant,
     between,
     exactly,
+    time_or_none,
     unknown,
 )
 from coterie.catalogue.lookup import (
@@ -48,5 +49,6 @@ __all__ = [
     "load",
     "mutexes",
     "source_of",
+    "time_or_none",
     "unknown",
 ]

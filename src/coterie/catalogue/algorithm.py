@@ -57,6 +57,19 @@ class Parameter(msgspec.Struct, frozen=True):
     names_lock: bool = False  # where there are many locks, each has its own name for it by default
 
 
+def time_or_none(text: str) -> float | None:
+    """Parse a parameter that is a time greater than 0, or `none`."""
+    if text == "none":
+        return None
+    try:
+        time = float(text)
+    except ValueError:
+        time = math.nan
+    if not 0 < time < math.inf:
+        raise UsageError(f"expected a time greater than 0, or 'none', got {text!r}")
+    return time
+
+
 class Flaw(msgspec.Struct, frozen=True):
     """The smallest setting known in which an unsound variant fails, and the steps it takes."""
 

@@ -165,10 +165,21 @@ ALL_AGREE = Section(
             page="algorithms/ricart-agrawala.md",
             status=1,
         ),
-        missing(
+        shown(
             "Silence may mean inside or failed; one could answer NG while inside.",
-            "no variant does so",
-            page="algorithms/ricart-agrawala.md",
+            "N = 3, 7, 13: it costs up to N - 1 messages more",
+            "compare ricart-agrawala --variant denied -N 3,7,13",
+            r"^ricart-agrawala \(denied\).*yes$",
+            page="algorithms/ricart-agrawala-denied.md",
+        ),
+        refuted(
+            "Then silence means that the other has failed, and who gets NG knows that it lives.",
+            "a process that denies and then crashes, after 6 steps of two; only who had crashed before is"
+            " found out",
+            "check ricart-agrawala -N 2 --variant denied --patience 4 --crashes 1",
+            (r"violated\. Process 2 can never enter", r"depth 6$"),
+            page="algorithms/ricart-agrawala-denied.md",
+            status=1,
         ),
         holds(
             "It is worse than a coordinator in messages and in failures.",

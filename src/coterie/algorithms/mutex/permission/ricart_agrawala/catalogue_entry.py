@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from coterie.algorithms.mutex.permission.ricart_agrawala.denied import Denying
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
 from coterie.algorithms.mutex.permission.ricart_agrawala.roucairol_carvalho import RoucairolCarvalho
-from coterie.catalogue import Algorithm, Cost, Costs, Setup, Variant, between, exactly
+from coterie.catalogue import (
+    Algorithm,
+    Cost,
+    Costs,
+    Parameter,
+    Setup,
+    Variant,
+    between,
+    exactly,
+    time_or_none,
+)
+from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.algorithms.mutex.permission.ricart_agrawala.plain import Message
     from coterie.process import Mutex
 
 
-def _build(setup: Setup) -> Sequence[Mutex[Message]]:
+def _build(setup: Setup) -> Sequence[Mutex[Any]]:
+    ids, patience = range(1, setup.size + 1), setup.parameters["patience"]
+    if setup.variant == "denied":
+        return [Denying(me, setup.size, patience) for me in ids]
+    if patience is not None:
+        raise ConfigError(
+            f"patience is for the variant denied: in {setup.variant} a live process may be silent"
+        )
     process = RoucairolCarvalho if setup.variant == "keeping" else RicartAgrawala
-    return [process(me, setup.size) for me in range(1, setup.size + 1)]
+    return [process(me, setup.size) for me in ids]
 
 
 def _all(setup: Setup) -> Cost:
@@ -34,6 +52,9 @@ def _idle(setup: Setup) -> Cost:
 def _saturated(setup: Setup) -> Cost:
     if setup.variant == "keeping":
         return between(0, 2 * (setup.size - 1), "0 to 2(N - 1)")
+    if setup.variant == "denied":
+        others = setup.size - 1
+        return between(2 * others, 3 * others, "2(N - 1), and 1 for each that goes before")
     return _all(setup)
 
 
@@ -62,5 +83,14 @@ ALGORITHM = Algorithm(
     variants=(
         Variant("plain", "as published: ask everyone each time"),
         Variant("keeping", "permissions are kept until asked for (Roucairol and Carvalho)"),
+        Variant("denied", "who makes another wait says so, so that silence means a crash"),
+    ),
+    parameters=(
+        Parameter(
+            "patience",
+            "none",
+            "denied: after how long silence means a crash, twice the longest delay of a message",
+            lambda text, _: time_or_none(text),
+        ),
     ),
 )

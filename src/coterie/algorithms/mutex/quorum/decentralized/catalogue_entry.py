@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from coterie.algorithms.mutex.quorum.decentralized.chord import Ring
 from coterie.algorithms.mutex.quorum.decentralized.retry import Decentralized
 from coterie.algorithms.mutex.quorum_costs import client_delay
-from coterie.catalogue import Algorithm, Cost, Costs, Parameter, Setup, Variant, between, exactly
+from coterie.catalogue import (
+    Algorithm,
+    Cost,
+    Costs,
+    Parameter,
+    Setup,
+    Variant,
+    between,
+    exactly,
+    time_or_none,
+)
 from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -68,18 +78,6 @@ def _parse_count(text: str, default: int | None) -> int | None:
     return int(text)
 
 
-def _parse_time(text: str) -> float | None:
-    if text == "none":
-        return None
-    try:
-        time = float(text)
-    except ValueError:
-        time = math.nan
-    if not 0 < time < math.inf:
-        raise UsageError(f"expected a time greater than 0, or 'none', got {text!r}")
-    return time
-
-
 ALGORITHM = Algorithm(
     name="decentralized",
     family="quorum",
@@ -127,13 +125,13 @@ ALGORITHM = Algorithm(
             "patience",
             "none",
             "how long to wait for an answer; needed where replicas crash",
-            lambda text, _: _parse_time(text),
+            lambda text, _: time_or_none(text),
         ),
         Parameter(
             "abstention",
             "none",
             "how long a replica gives no vote after a start; the longest stay makes crashes safe",
-            lambda text, _: _parse_time(text) or 0.0,
+            lambda text, _: time_or_none(text) or 0.0,
         ),
     ),
 )
