@@ -11,6 +11,7 @@ from coterie.catalogue import (
     Algorithm,
     Cost,
     Costs,
+    MulticastCosts,
     Parameter,
     Setup,
     Variant,
@@ -58,6 +59,24 @@ def _saturated(setup: Setup) -> Cost:
     return _all(setup)
 
 
+def _multicast(setup: Setup) -> Cost:
+    """Count one Request for all, and as many replies as are asked for."""
+    least = 2 if setup.variant == "keeping" else setup.size
+    formula = "2 to N" if setup.variant == "keeping" else "N"
+    return between(least, setup.size, formula) if setup.size > 1 else exactly(0, formula)
+
+
+def _multicast_saturated(setup: Setup) -> Cost:
+    """Count one Reply on release for all that wait; who had asked before has sent one by itself."""
+    if setup.size == 1:
+        return exactly(0, "0")
+    if setup.variant == "keeping":
+        return between(0, setup.size, "0 to N")
+    if setup.variant == "denied":
+        return between(1, 2 * setup.size - 1, "1 to 2N - 1")
+    return between(1, setup.size, "1 to N")
+
+
 ALGORITHM = Algorithm(
     name="ricart-agrawala",
     family="permission",
@@ -76,6 +95,11 @@ ALGORITHM = Algorithm(
         saturated=_saturated,
         client_delay=lambda setup: exactly(2 if setup.size > 1 else 0, "2"),
         synchronisation_delay=lambda setup: exactly(1, "1"),
+    ),
+    multicast=MulticastCosts(
+        idle=_multicast,
+        again=lambda setup: exactly(0, "0") if setup.variant == "keeping" else _multicast(setup),
+        saturated=_multicast_saturated,
     ),
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),

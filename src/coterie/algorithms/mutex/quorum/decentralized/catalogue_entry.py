@@ -12,6 +12,7 @@ from coterie.catalogue import (
     Algorithm,
     Cost,
     Costs,
+    MulticastCosts,
     Parameter,
     Setup,
     Variant,
@@ -59,6 +60,20 @@ def _contended(setup: Setup) -> Cost:
     return between(least, math.inf, "2n a try, + votes back")
 
 
+def _multicast_alone(setup: Setup) -> Cost:
+    """Count one Ask and one Return for all replicas, and a Vote of each but oneself."""
+    count = len(_electorate(setup)[0])
+    if setup.size == 1:
+        return exactly(0, "0")
+    most = count + 1 if count == setup.size else count + 2
+    return between(count + 1 if count > 1 else 0, most, "n + 2 or n + 1")
+
+
+def _multicast_contended(setup: Setup) -> Cost:
+    """Count an Ask, the answers and a Return, of which a vote that comes too late gets its own."""
+    return between(_multicast_alone(setup).low, math.inf, "n + 1 a try, + votes back")
+
+
 def _client_delay(setup: Setup) -> Cost:
     replicas, _ = _electorate(setup)
     return client_delay(dict.fromkeys(range(1, setup.size + 1), replicas))
@@ -96,6 +111,7 @@ ALGORITHM = Algorithm(
         client_delay=_client_delay,
         synchronisation_delay=_synchronisation_delay,
     ),
+    multicast=MulticastCosts(_multicast_alone, _multicast_alone, _multicast_contended),
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),
     causal=False,
