@@ -31,6 +31,7 @@ COMMANDS = {
     "simulate": ("lab.simulate", "Run an algorithm in virtual time."),
     "simulate-stack": ("lab.simulate_stack", "Simulate a whole cluster as it is shipped."),
     "compare": ("lab.compare", "Measure algorithms beside their formulas."),
+    "distribution": ("lab.distribution", "Measure how evenly algorithms are distributed."),
     "check": ("lab.check", "Explore every interleaving of an algorithm."),
     "prove": ("lab.prove", "Prove an algorithm for every number of processes."),
     "lab": ("lab.play", "Play an algorithm by hand in the browser."),
