@@ -55,7 +55,7 @@ ROOMS = {
     "lab.prove": "catalogue diagram errors lab.explore process",
     "lab.scenario": "catalogue errors process trace",
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
-    "lab.simulate": "catalogue errors lab.scenario process trace",
+    "lab.simulate": "catalogue clocks errors lab.scenario process trace",
     "lab.sources": "errors",
     "lab.stack": "catalogue cluster cluster.admin cluster.change cluster.classic cluster.membership"
     " cluster.store cluster.wire errors lab.serializability lab.trials locks process"

@@ -35,6 +35,7 @@ COMMANDS = {
     "check": ("lab.check", "Explore every interleaving of an algorithm."),
     "prove": ("lab.prove", "Prove an algorithm for every number of processes."),
     "lab": ("lab.play", "Play an algorithm by hand in the browser."),
+    "clocks": ("lab.clocks", "Keep physical clocks together, beside their bound."),
     "compare-schemes": ("lab.compare_schemes", "Measure schemes of concurrency control."),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
     "history": ("lab.history", "Check whether a history is serializable."),
