@@ -18,8 +18,8 @@ ROOMS = {
     "cli": "algorithms.deadlock cluster cluster.admin cluster.change cluster.classic"
     " cluster.client cluster.membership cluster.runtime cluster.wire coterie"
     " dashboard diagram engines errors locks system testing",
-    "cli.lab": "catalogue cli cluster cluster.classic dashboard diagram errors lab.audit"
-    " lab.charts lab.explore lab.isolation lab.play lab.prove lab.scenario"
+    "cli.lab": "algorithms.deadlock catalogue cli cluster cluster.classic dashboard diagram errors lab.audit"
+    " lab.charts lab.detect lab.explore lab.isolation lab.play lab.prove lab.scenario"
     " lab.serializability lab.simulate lab.sources lab.stack lab.trials lab.web locks process system"
     " trace transactions",
     "clocks": "errors process",
@@ -47,6 +47,7 @@ ROOMS = {
     "lab": "diagram errors lab.play lab.web",
     "lab.audit": "engines errors lab.isolation lab.serializability locks system transactions",
     "lab.charts": "diagram errors",
+    "lab.detect": "algorithms.deadlock errors lab.simulate trace",
     "lab.explore": "clocks errors process trace",
     "lab.isolation": "lab.serializability",
     "lab.play": "algorithms.deadlock catalogue coteries diagram errors lab.explore lab.scenario"

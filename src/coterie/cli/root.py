@@ -38,6 +38,7 @@ COMMANDS = {
     "clocks": ("lab.clocks", "Keep physical clocks together, beside their bound."),
     "compare-schemes": ("lab.compare_schemes", "Measure schemes of concurrency control."),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
+    "detect": ("lab.detect", "Run the detectors of deadlocks."),
     "history": ("lab.history", "Check whether a history is serializable."),
     "audit": ("lab.audit", "Look for anomalies in another store."),
     "sources": ("lab.sources", "List what our sources state, and what we say to it."),
