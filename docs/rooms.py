@@ -61,7 +61,7 @@ ROOMS = {
     "lab.stack": "catalogue cluster cluster.admin cluster.change cluster.classic cluster.membership"
     " cluster.store cluster.wire errors lab.serializability lab.trials locks process"
     " system trace transactions transactions.store",
-    "lab.trials": "clocks errors lab.simulate process transactions transactions.schemes"
+    "lab.trials": "clocks errors lab.serializability lab.simulate process transactions transactions.schemes"
     " transactions.site",
     "lab.web": "algorithms.deadlock catalogue dashboard diagram errors lab.play lab.scenario trace",
     "locks": "algorithms.deadlock errors system telemetry",
