@@ -70,10 +70,13 @@ def test_each_statement_stands_once_and_is_counted(known: Source) -> None:
 
 
 def test_a_summary_counts_by_verdict() -> None:
-    other = msgspec.structs.replace(PLAIN, verdict=Verdict.MISSING)
-    told = Source("told", "Told", (Section("One", (PLAIN, PLAIN)), Section("Two", (other,))))
-    assert told.summary() == (
-        "3 statements: 0 hold, 0 hold under a condition, 0 are refuted, 2 are shown for some cases,"
+    missing, wrong = (
+        msgspec.structs.replace(PLAIN, verdict=verdict)
+        for verdict in (Verdict.MISSING, Verdict.REFUTED)
+    )
+    sections = (Section("One", (PLAIN, PLAIN)), Section("Two", (missing, wrong)))
+    assert Source("told", "Told", sections).summary() == (
+        "4 statements: 0 hold, 0 hold under a condition, 1 is refuted, 2 are shown for some cases,"
         " 1 missing."
     )
 

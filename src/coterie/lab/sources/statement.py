@@ -9,6 +9,13 @@ from enum import Enum
 from msgspec import Struct
 
 SCENARIO = "scenario "
+WORDS = (  # of one and of several statements, by verdict
+    ("holds", "hold"),
+    ("holds under a condition", "hold under a condition"),
+    ("is refuted", "are refuted"),
+    ("is shown for some cases", "are shown for some cases"),
+    ("missing", "missing"),
+)
 
 
 class Verdict(Enum):
@@ -92,12 +99,11 @@ class Source(Struct, frozen=True):
 
     def summary(self) -> str:
         """Count the statements by verdict, in a sentence."""
-        counts = self.counts()
-        return (
-            f"{len(self.statements)} statements: {counts[Verdict.HOLDS]} hold,"
-            f" {counts[Verdict.UNDER]} hold under a condition, {counts[Verdict.REFUTED]} are refuted,"
-            f" {counts[Verdict.SHOWN]} are shown for some cases, {counts[Verdict.MISSING]} missing."
+        parts = ", ".join(
+            f"{count} {one if count == 1 else several}"
+            for (one, several), count in zip(WORDS, self.counts().values(), strict=True)
         )
+        return f"{len(self.statements)} statements: {parts}."
 
 
 def holds(
