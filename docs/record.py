@@ -16,6 +16,9 @@ A page asks for output by a marker; what stands between it and the end marker is
     <!-- picture: maekawa-circle -->                     ... with a link to it, where there are many
     <!-- moving: maekawa-basic -->                       the diagram alone, as it happens
     <!-- drawing: coteries-plane -->                     what docs/drawings/coteries_plane.py draws
+    <!-- statements: survey -->                          what a source states, and what the commands
+                                                         that judge it print; a verdict that they do
+                                                         not bear out is an error
     <!-- end -->
 """
 
@@ -38,6 +41,7 @@ from coterie.diagram import space_time
 from coterie.errors import UsageError
 from coterie.lab.play.runs.fork import address_of
 from coterie.lab.scenario import perform
+from coterie.lab.sources import Section, Source, Statement, source
 from coterie.lab.web.file import run_page
 
 Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -46,9 +50,10 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 LOOK = 200  # milliseconds, at each place of a live run
 BLOCK = re.compile(
-    r"(<!-- (run|source|scenario|picture|moving|drawing)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)",
+    r"(<!-- (run|source|scenario|picture|moving|drawing|statements)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)",
     re.DOTALL,
 )
+TEXTS = ("run", "source", "statements")  # the others are pictures
 
 LIFELINE = re.compile(
     r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)"[^>]*stroke-width="1.2"[^>]*/>'
@@ -126,10 +131,8 @@ def record_page(page: Path) -> dict[Path, str]:
             raise
 
     def body_of(kind: str, argument: str, folder: Path) -> str:
-        if kind == "run":
-            return fenced("console", f"$ {argument}\n{output_of(argument, folder)}")
-        if kind == "source":
-            return fenced("python", source_of(argument))
+        if kind in TEXTS:
+            return text_of(kind, argument, folder)
         if kind == "drawing":
             picture = DOCS / "pictures" / f"{argument}.svg"
             pictures[picture] = drawing_of(argument)
@@ -152,6 +155,17 @@ def record_page(page: Path) -> dict[Path, str]:
 
     text = BLOCK.sub(fill, page.read_text(encoding="utf-8"))
     return {page: text, **pictures}
+
+
+def text_of(kind: str, argument: str, folder: Path) -> str:
+    """Return what a marker of `TEXTS` asks for."""
+    match kind:
+        case "run":
+            return fenced("console", f"$ {argument}\n{output_of(argument, folder)}")
+        case "source":
+            return fenced("python", source_of(argument))
+        case _:
+            return statements_of(source(argument), folder)
 
 
 def up_to_docs(page: Path) -> str:
@@ -216,6 +230,11 @@ def definition(scope: ast.AST, name: str, argument: str) -> Definition:
 
 def output_of(command: str, folder: Path) -> str:
     """Run a coterie command in a folder and return what it prints."""
+    return printed_by(command, folder)[0]
+
+
+def printed_by(command: str, folder: Path) -> tuple[str, str, int]:
+    """Run a coterie command in a folder and return its output, its talk and its exit status."""
     program, *arguments = shlex.split(command)
     assert program == "coterie", f"only coterie is run from pages, not {program}"
     stdout, talk = io.StringIO(), io.StringIO()
@@ -224,8 +243,66 @@ def output_of(command: str, folder: Path) -> str:
         contextlib.redirect_stdout(stdout),
         contextlib.redirect_stderr(talk),
     ):
-        run(arguments)
-    return stdout.getvalue()
+        status = run(arguments)
+    return stdout.getvalue(), talk.getvalue(), status
+
+
+def statements_of(chosen: Source, folder: Path) -> str:
+    """Return the tables of a source, a section each, with all that the commands print below."""
+    parts, first = [f"**{chosen.summary()}**\n"], 1
+    for section in chosen.sections:
+        parts.append(table_of(section, first, folder))
+        first += len(section.statements)
+    return "\n".join(parts)
+
+
+def table_of(section: Section, first: int, folder: Path) -> str:
+    """Return the table of a section; raise `ValueError` where a command does not print what decides."""
+    rows = ["| | statement | verdict | shown by |", "|---|---|---|---|"]
+    shown: dict[str, str] = {}
+    for number, statement in enumerate(section.statements, first):
+        evidence = "-"
+        if statement.evidence:
+            printed, status = evidence_of(statement, folder)
+            lines = [cell(code(line)) for line in statement.deciding_lines(printed, status)]
+            evidence = "<br>".join([linked(statement), *lines])
+            shown.setdefault(statement.command or "", printed)
+        more = f" [More](../{statement.page})" if statement.page else ""
+        verdict, words = statement.verdict.value, statement.says[len(statement.verdict.value) :]
+        rows.append(f"| {number} | {statement.text} | **{verdict}**{words}.{more} | {evidence} |")
+    shown.pop("", None)
+    blocks = [fenced("console", f"$ {command}\n{printed}") for command, printed in shown.items()]
+    all_of_it = "\n".join(blocks)
+    folded_blocks = f"<details><summary>All that they print</summary>\n\n{all_of_it}\n</details>\n"
+    return "\n".join([f"## {section.title}\n", *rows, "", folded_blocks])
+
+
+def evidence_of(statement: Statement, folder: Path) -> tuple[str, int]:
+    """Return the transcript of a scenario, or what a command prints, maybe a complaint, and its status."""
+    if statement.scenario:
+        path = ROOT / "tests" / "scenarios" / f"{statement.scenario}.txt"
+        return perform(path.read_text(encoding="utf-8")).transcript, 0
+    assert statement.command is not None
+    printed, talk, status = printed_by(statement.command, folder.parent)
+    return printed or talk, status
+
+
+def linked(statement: Statement) -> str:
+    """Return the command as code, or a link to the scenario."""
+    if statement.scenario:
+        name = statement.scenario
+        return f"[the scenario {name}](../../tests/scenarios/{name}.txt)"
+    return cell(code(f"$ {statement.command}"))
+
+
+def code(line: str) -> str:
+    """Return a line as code, with its columns one space apart."""
+    return f"`{re.sub(' {2,}', ' ', line.strip())}`"
+
+
+def cell(text: str) -> str:
+    """Return a text that does not end the cell of a table."""
+    return text.replace("|", "\\|")
 
 
 def fenced(language: str, text: str) -> str:

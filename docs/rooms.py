@@ -18,10 +18,10 @@ ROOMS = {
     "cli": "algorithms.deadlock cluster cluster.admin cluster.change cluster.classic"
     " cluster.client cluster.membership cluster.runtime cluster.wire coterie"
     " dashboard diagram engines errors locks system testing",
-    "cli.lab": "catalogue cli cluster cluster.classic dashboard diagram errors lab.audit"
-    " lab.charts lab.explore lab.isolation lab.play lab.prove lab.scenario"
-    " lab.serializability lab.simulate lab.stack lab.trials lab.web locks process system trace"
-    " transactions",
+    "cli.lab": "algorithms.deadlock catalogue cli cluster cluster.classic dashboard diagram errors lab.audit"
+    " lab.charts lab.detect lab.explore lab.isolation lab.play lab.prove lab.scenario"
+    " lab.serializability lab.simulate lab.sources lab.stack lab.trials lab.web locks process system"
+    " trace transactions",
     "clocks": "errors process",
     "cluster": "catalogue cluster.admin cluster.change cluster.classic cluster.client"
     " cluster.membership cluster.runtime cluster.voter cluster.wire errors locks"
@@ -47,6 +47,7 @@ ROOMS = {
     "lab": "diagram errors lab.play lab.web",
     "lab.audit": "engines errors lab.isolation lab.serializability locks system transactions",
     "lab.charts": "diagram errors",
+    "lab.detect": "algorithms.deadlock errors lab.simulate trace",
     "lab.explore": "clocks errors process trace",
     "lab.isolation": "lab.serializability",
     "lab.play": "algorithms.deadlock catalogue coteries diagram errors lab.explore lab.scenario"
@@ -55,11 +56,12 @@ ROOMS = {
     "lab.prove": "catalogue diagram errors lab.explore process",
     "lab.scenario": "catalogue errors process trace",
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
-    "lab.simulate": "catalogue errors lab.scenario process trace",
+    "lab.simulate": "catalogue clocks errors lab.scenario process trace",
+    "lab.sources": "errors",
     "lab.stack": "catalogue cluster cluster.admin cluster.change cluster.classic cluster.membership"
     " cluster.store cluster.wire errors lab.serializability lab.trials locks process"
     " system trace transactions transactions.store",
-    "lab.trials": "clocks errors lab.simulate process transactions transactions.schemes"
+    "lab.trials": "clocks errors lab.serializability lab.simulate process transactions transactions.schemes"
     " transactions.site",
     "lab.web": "algorithms.deadlock catalogue dashboard diagram errors lab.play lab.scenario trace",
     "locks": "algorithms.deadlock errors system telemetry",

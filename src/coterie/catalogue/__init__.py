@@ -11,11 +11,13 @@ from coterie.catalogue.algorithm import (
     Costs,
     ElectionCosts,
     Flaw,
+    MulticastCosts,
     Parameter,
     Setup,
     Variant,
     between,
     exactly,
+    time_or_none,
     unknown,
 )
 from coterie.catalogue.lookup import (
@@ -35,6 +37,7 @@ __all__ = [
     "Costs",
     "ElectionCosts",
     "Flaw",
+    "MulticastCosts",
     "Parameter",
     "Setup",
     "Variant",
@@ -48,5 +51,6 @@ __all__ = [
     "load",
     "mutexes",
     "source_of",
+    "time_or_none",
     "unknown",
 ]

@@ -57,6 +57,19 @@ class Parameter(msgspec.Struct, frozen=True):
     names_lock: bool = False  # where there are many locks, each has its own name for it by default
 
 
+def time_or_none(text: str) -> float | None:
+    """Parse a parameter that is a time greater than 0, or `none`."""
+    if text == "none":
+        return None
+    try:
+        time = float(text)
+    except ValueError:
+        time = math.nan
+    if not 0 < time < math.inf:
+        raise UsageError(f"expected a time greater than 0, or 'none', got {text!r}")
+    return time
+
+
 class Flaw(msgspec.Struct, frozen=True):
     """The smallest setting known in which an unsound variant fails, and the steps it takes."""
 
@@ -99,6 +112,14 @@ class Costs(msgspec.Struct, frozen=True):
     synchronisation_delay: Callable[[Setup], Cost]  # exit to next entry, one waiting
 
 
+class MulticastCosts(msgspec.Struct, frozen=True):
+    """The messages of an entry where one that goes to several at once is counted once."""
+
+    idle: Callable[[Setup], Cost]
+    again: Callable[[Setup], Cost]
+    saturated: Callable[[Setup], Cost]
+
+
 class ElectionCosts(msgspec.Struct, frozen=True):
     """The messages of an election after a crash of the highest process, those sent to it included.
 
@@ -125,6 +146,7 @@ class Algorithm(msgspec.Struct, frozen=True):
     causal: bool  # a request is served before those that its own messages led to
     variants: tuple[Variant, ...]  # the default first
     parameters: tuple[Parameter, ...] = ()
+    multicast: MulticastCosts | None = None  # None: no message of an entry goes to several at once
     reads_clock: bool = False  # what a process does depends on what its clock shows
     own: bool = False  # a user's: it is not in this package, and nothing is known of it
     requesters: Callable[[Setup], Sequence[int]] = lambda setup: range(1, setup.size + 1)

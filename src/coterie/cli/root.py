@@ -31,13 +31,17 @@ COMMANDS = {
     "simulate": ("lab.simulate", "Run an algorithm in virtual time."),
     "simulate-stack": ("lab.simulate_stack", "Simulate a whole cluster as it is shipped."),
     "compare": ("lab.compare", "Measure algorithms beside their formulas."),
+    "distribution": ("lab.distribution", "Measure how evenly algorithms are distributed."),
     "check": ("lab.check", "Explore every interleaving of an algorithm."),
     "prove": ("lab.prove", "Prove an algorithm for every number of processes."),
     "lab": ("lab.play", "Play an algorithm by hand in the browser."),
+    "clocks": ("lab.clocks", "Keep physical clocks together, beside their bound."),
     "compare-schemes": ("lab.compare_schemes", "Measure schemes of concurrency control."),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
+    "detect": ("lab.detect", "Run the detectors of deadlocks."),
     "history": ("lab.history", "Check whether a history is serializable."),
     "audit": ("lab.audit", "Look for anomalies in another store."),
+    "sources": ("lab.sources", "List what our sources state, and what we say to it."),
 }
 
 POSIX_COMMANDS = ("demo", "lock", "elect", "serve", "audit")  # they pass on or wait for signals

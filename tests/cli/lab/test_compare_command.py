@@ -82,6 +82,7 @@ def test_delays_of_a_file_serve_all_sizes_that_they_fit(capsys: pytest.CaptureFi
         (["--latency", "fast"], "expected a number of time units"),
         (["--hold", "-1"], "at least 0"),
         (["bully", "--workload", "closed"], "bully elects"),
+        (["bully", "--multicast"], "--multicast is for mutual exclusion, and bully elects"),
         (["--seeds", "0"], "0"),
     ],
 )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.cli import run
+from coterie.transactions.schemes.multiversion.rules import Multiversion
+from tests.harness import broken_class
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +32,29 @@ def test_it_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert first["abort_rate"] == 0
     assert first["conditions"]["theta"] == 0.9
     assert second["variant"] == "wound-wait"
+
+
+@pytest.mark.parametrize("sites", ["1", "2"])
+def test_it_checks_the_histories(capsys: pytest.CaptureFixture[str], sites: str) -> None:
+    options = ["--workload", "smallbank", "--theta", "0.99", "--sites", sites]
+    assert run([*QUICK, *options]) == 0
+    assert "serializable" not in capsys.readouterr().out
+    assert run([*QUICK, *options, "--check"]) == 0
+    header, *rows = capsys.readouterr().out.partition("\n\n")[0].splitlines()
+    assert header.split()[-1] == "serializable"
+    assert [row.split()[-1] for row in rows] == ["yes"] * 6
+
+
+def test_a_scheme_that_does_not_serialize_is_noticed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writers that do not look at who has read: two withdraw what only one of them may."""
+    mutant = broken_class(Multiversion, "if stamp < before.read:", "if False:")
+    monkeypatch.setattr(Multiversion, "_place", vars(mutant)["_place"])
+    options = ["--workload", "smallbank", "--theta", "0.99", "--duration", "100ms"]
+    assert run([*QUICK, "multiversion", *options, "--check", "-o", "json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["serializable"] is False
 
 
 def test_it_draws_over_whatever_varies_most(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from coterie.catalogue import Costs, exactly, find
+from coterie.catalogue import Costs, exactly, find, mutexes
 from coterie.errors import UsageError
 from coterie.lab.simulate import Exponential, Uniform, read_matrix
 from coterie.lab.simulate.compare import Comparison, LoadComparison, compare, compare_load
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from coterie.catalogue import Setup
     from coterie.lab.simulate.compare.sweep import AnyComparison
 
+SOUND = [
+    pytest.param(name, variant.name, id=f"{name}-{variant.name}")
+    for name in mutexes()
+    for variant in find(name).variants
+    if variant.sound
+]
 NAIMI, MAEKAWA = find("naimi-trehel"), find("maekawa")
 
 
@@ -188,3 +194,27 @@ def test_comparisons_are_rows_for_a_data_frame() -> None:
         "agrees": True,
     }
     assert {row["cost"] for row in rows} >= {"messages_saturated", "messages_best", "messages"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "variant"), SOUND)
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 13, 31])
+def test_with_multicast_costs_equal_the_formulas_for_it(name: str, variant: str, size: int) -> None:
+    algorithm = find(name)
+    found = compare(
+        algorithm, algorithm.setup(size, variant), conditions=Conditions(multicast=True)
+    )
+    assert found.agrees, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "variant"), SOUND)
+def test_formulas_for_multicast_are_stated_where_something_goes_to_several(
+    name: str, variant: str
+) -> None:
+    algorithm = find(name)
+    setup = algorithm.setup(7, variant)
+    plain = compare(algorithm, setup).messages_by_kind
+    copied = compare(algorithm, setup, conditions=Conditions(multicast=True)).messages_by_kind
+    assert (algorithm.multicast is None) is (plain == copied)
+    assert sum(copied.values()) <= sum(plain.values())

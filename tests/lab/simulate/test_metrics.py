@@ -10,6 +10,7 @@ from coterie.lab.simulate import (
     Constant,
     Crash,
     HandOver,
+    Latency,
     Network,
     OneAtATime,
     Pause,
@@ -17,6 +18,7 @@ from coterie.lab.simulate import (
     Result,
     Simulation,
     Summary,
+    Uniform,
     Workload,
 )
 from coterie.lab.simulate.metrics import jain_index, load_of, summarise
@@ -152,3 +154,36 @@ def test_a_result_is_json() -> None:
     assert (facts["entries"], facts["messages"], facts["unserved"]) == (6, 24, 0)
     assert facts["violations"] == []
     assert facts["stopped"] == "done"
+
+
+@pytest.mark.parametrize("latency", [Constant(1), Uniform(0.5, 1.5)])
+@pytest.mark.parametrize("loss", [0.0, 1e-9])
+@pytest.mark.parametrize("watched", [False, True])
+def test_with_multicast_a_message_to_several_is_sent_once_and_received_by_each(
+    latency: Latency, loss: float, watched: bool
+) -> None:
+    """It changes nothing of what happens, however messages are carried."""
+
+    def run(*, multicast: bool) -> Result:
+        return Simulation(
+            build("ricart-agrawala", 4),
+            workload=OneAtATime(8),
+            network=Network(latency, loss=loss, multicast=multicast),
+            measure_bytes=True,
+            seed=3,
+            order="count" if watched else "ignore",
+        ).run()
+
+    plain, copied = run(multicast=False), run(multicast=True)
+    assert copied.messages_by_kind["Request"] * 3 == plain.messages_by_kind["Request"]
+    assert copied.messages_by_kind["Reply"] == plain.messages_by_kind["Reply"]
+    saved = plain.messages - copied.messages
+    assert 4 * plain.load.mean - 4 * copied.load.mean == saved > 0
+    assert (copied.time, copied.entries, copied.waiting) == (
+        plain.time,
+        plain.entries,
+        plain.waiting,
+    )
+    assert plain.bytes is not None
+    assert copied.bytes is not None
+    assert copied.bytes < plain.bytes

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TypeAlias
 
-from coterie.catalogue import Cost, Costs, Setup, between, exactly
+from coterie.catalogue import Cost, Costs, MulticastCosts, Setup, between, exactly
 from coterie.process import ProcessId
 
 Quorums: TypeAlias = Mapping[ProcessId, tuple[ProcessId, ...]]  # of those who ask
@@ -28,11 +28,30 @@ def voting_costs(quorums: Callable[[Setup], Quorums], letter: str) -> Costs:
     )
 
 
+def voting_multicast(quorums: Callable[[Setup], Quorums], letter: str) -> MulticastCosts:
+    """State the messages where Request and Release go to all arbiters at once."""
+    return MulticastCosts(
+        idle=lambda setup: _one_for_all(quorums(setup), 1, f"{letter} + 1"),
+        again=lambda setup: _one_for_all(quorums(setup), 1, f"{letter} + 1"),
+        saturated=lambda setup: _one_for_all(quorums(setup), 4, f"{letter} + 1 to 4{letter} - 2"),
+    )
+
+
 def _per_arbiter(quorums: Quorums, low: int, high: int, formula: str) -> Cost:
     """Multiply by the mean number of arbiters asked, where asking oneself is free."""
     asked = sum(len(set(quorum) - {me}) for me, quorum in quorums.items())
     mean = Fraction(asked, len(quorums))
     return between(float(low * mean), float(high * mean), formula)
+
+
+def _one_for_all(quorums: Quorums, most: int, formula: str) -> Cost:
+    """Count one Request and one Release for all arbiters, and the rest for each."""
+    asked = [len(set(quorum) - {me}) for me, quorum in quorums.items()]
+    low, high = (
+        Fraction(sum(2 + each * count if count else 0 for count in asked), len(asked))
+        for each in (1, most)
+    )
+    return between(float(low), float(high), formula)
 
 
 def client_delay(quorums: Quorums) -> Cost:

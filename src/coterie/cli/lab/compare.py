@@ -19,7 +19,7 @@ from coterie.cli.lab.options import (
     sizes,
     variant_option,
 )
-from coterie.cli.lab.run_options import INTERRUPTED, LATENCY_HELP, WORKLOAD_HELP
+from coterie.cli.lab.run_options import INTERRUPTED, LATENCY_HELP, MULTICAST_HELP, WORKLOAD_HELP
 from coterie.cli.lab.workers import workers
 from coterie.errors import UsageError
 from coterie.lab.simulate import read_latency, to_csv
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     help="Time inside per entry, written like --latency.  [default: what the formulas assume]",
 )
 @click.option("--latency", help=f"{LATENCY_HELP}  [default: what the formulas assume]")
+@click.option("--multicast", is_flag=True, help=MULTICAST_HELP)
 @plot_option("compare.svg")
 @rows_option
 def command(
@@ -92,6 +93,7 @@ def command(
     rate: float,
     hold: str | None,
     latency: str | None,
+    multicast: bool,
     plot: Path | None,
     output: str,
     **given: str | None,
@@ -107,8 +109,9 @@ def command(
         rate=rate,
         hold=None if hold is None else read_latency(hold),
         latency=None if latency is None else read_latency(latency),
+        multicast=multicast,
     )
-    known = algorithms() if workload is None else mutexes()
+    known = algorithms() if workload is None and not multicast else mutexes()
     chosen = [(n, size) for n in (not everything and names) or known for size in sizes(processes)]
     choices = [choose(name, size, variant, given) for name, size in chosen]
     _check(choices, conditions, plot)
@@ -119,14 +122,18 @@ def command(
     found, whole = _compare(contenders, seed, seeds, jobs)
     _show(found, output)
     if plot and whole:
-        from coterie.lab.charts.comparison import comparison_chart  # noqa: PLC0415 - only to draw
-
-        write_file(plot, comparison_chart([each for each in found if isinstance(each, Comparison)]))
-        click.echo(f"wrote {plot}", err=True)
+        _draw(found, plot)
     if not whole:
         click.echo(f"interrupted: {len(found)} of {len(contenders)} comparisons are done", err=True)
         return INTERRUPTED
     return 0 if all(comparison.agrees for comparison in found) else 1
+
+
+def _draw(found: Sequence[AnyComparison], plot: Path) -> None:
+    from coterie.lab.charts.comparison import comparison_chart  # noqa: PLC0415 - only to draw
+
+    write_file(plot, comparison_chart([each for each in found if isinstance(each, Comparison)]))
+    click.echo(f"wrote {plot}", err=True)
 
 
 def _check(choices: Sequence[Choice], conditions: Conditions, plot: Path | None) -> None:
@@ -141,6 +148,9 @@ def _check(choices: Sequence[Choice], conditions: Conditions, plot: Path | None)
     if conditions.workload and elections:
         name = elections[0].algorithm.name
         raise UsageError(f"--workload is for mutual exclusion, and {name} elects: leave it out")
+    if conditions.multicast and elections:
+        name = elections[0].algorithm.name
+        raise UsageError(f"--multicast is for mutual exclusion, and {name} elects: leave it out")
     for choice in choices:
         if conditions.latency is not None:
             check_size(conditions.latency, choice.setup.size)

@@ -58,6 +58,12 @@ Value = TypeVar("Value")
     "--duration", "length", default="500ms", show_default=True, help="Virtual time of a run."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
+@click.option(
+    "--check",
+    "checked",
+    is_flag=True,
+    help="Also check that the history of each run is serializable, and exit with 1 if not.",
+)
 @plot_option("schemes.svg")
 @output_option
 def command(
@@ -73,6 +79,7 @@ def command(
     latency: str,
     length: str,
     seed: int,
+    checked: bool,
     plot: Path | None,
     output: str,
 ) -> int:
@@ -97,7 +104,7 @@ def command(
         _several("--theta", theta, float),
     )
     chosen = [_choose(name) for name in names or schemes()]
-    measurements = list(_measure(chosen, common, list(settings)))
+    measurements = list(_measure(chosen, common, list(settings), checked=checked))
     if output == "json":
         print_json(measurements)
     else:
@@ -107,13 +114,15 @@ def command(
 
         write_file(plot, schemes_chart(measurements))
         click.echo(f"wrote {plot}", err=True)
-    return 0
+    return 1 if any(each.serializable is False for each in measurements) else 0
 
 
 def _measure(
     chosen: Sequence[tuple[str, str]],
     common: Conditions,
     settings: Sequence[tuple[str, int, int, float]],
+    *,
+    checked: bool,
 ) -> Iterator[Measurement]:
     line = ProgressLine()
     for workload, sites, clients, theta in settings:
@@ -121,7 +130,7 @@ def _measure(
             line.show(f"{workload}, {sites} sites, theta {theta:g}: {name}")
             setting = {"workload": workload, "sites": sites, "clients": clients, "theta": theta}
             conditions = msgspec.structs.replace(common, **setting)
-            yield measure(name, variant, conditions)
+            yield measure(name, variant, conditions, check=checked)
     line.close()
 
 
@@ -144,6 +153,8 @@ def _milliseconds(text: str) -> float:
 def _print(measurements: Sequence[Measurement]) -> None:
     header = ["workload", "theta", "sites", "clients", "scheme", "commits/s", "aborts", "waiting"]
     header += ["messages", "p50 ms", "p99 ms"]
+    if any(m.serializable is not None for m in measurements):
+        header.append("serializable")
     rows = [
         [
             m.conditions.workload,
@@ -157,6 +168,7 @@ def _print(measurements: Sequence[Measurement]) -> None:
             m.messages_per_commit,
             m.milliseconds_p50 if m.milliseconds_p50 is not None else "-",
             m.milliseconds_p99 if m.milliseconds_p99 is not None else "-",
+            *([] if m.serializable is None else [m.serializable]),
         ]
         for m in measurements
     ]

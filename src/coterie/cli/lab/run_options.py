@@ -10,4 +10,5 @@ LATENCY_HELP = (
     " matrix:1,9;9,1 or a file such as delays.csv; ~0.1 behind a matrix or file lets each delay"
     " vary by 10 %."
 )
+MULTICAST_HELP = "Count a message to several at once as one, as where the network copies it."
 WORKLOAD_HELP = "; ".join(f"{name}: {summary}" for name, summary in WORKLOADS.items()) + "."

@@ -22,7 +22,7 @@ from coterie.cli.lab.options import (
     variant_option,
     write_trace,
 )
-from coterie.cli.lab.run_options import LATENCY_HELP, WORKLOAD_HELP
+from coterie.cli.lab.run_options import LATENCY_HELP, MULTICAST_HELP, WORKLOAD_HELP
 from coterie.errors import UsageError
 from coterie.lab.simulate import TrialBuilder, parse_fault, read_latency, run_trial, to_csv
 from coterie.lab.simulate.trial_builder import ANY_NUMBER
@@ -39,6 +39,7 @@ PLAN_OPTIONS = (
     "fifo",
     "loss",
     "duplication",
+    "multicast",
     "faults",
     "random_faults",
     "max_time",
@@ -79,6 +80,7 @@ PLAN_OPTIONS = (
 @click.option(
     "--duplication", type=float, default=0.0, help="Probability that a message arrives twice."
 )
+@click.option("--multicast", is_flag=True, help=MULTICAST_HELP)
 @click.option(
     "--fault",
     "faults",

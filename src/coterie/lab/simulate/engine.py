@@ -315,6 +315,8 @@ class Engine:
             self._forward = None
         if self._observer.bytes is not None:
             self._forward = partial(self._weigh, self._forward or self._dispatch)
+        if self._links.multicast:
+            self._forward = partial(self._count_once, self._forward or self._dispatch)
 
     # Steps of a process, and what comes of them
 
@@ -436,7 +438,16 @@ class Engine:
         self, forward: Forwarder, sender: ProcessId, receivers: Sequence[ProcessId], message: Any
     ) -> None:
         """Send, and add up the sizes of what is sent."""
-        self._observer.weighed(len(receivers), message)
+        self._observer.weighed(1 if self._links.multicast else len(receivers), message)
+        forward(sender, receivers, message)
+
+    def _count_once(
+        self, forward: Forwarder, sender: ProcessId, receivers: Sequence[ProcessId], message: Any
+    ) -> None:
+        """Send, and count one message, whose copies the network makes."""
+        copies = len(receivers) - 1
+        self._observer.sent[sender] -= copies
+        self._observer.kinds[type(message)] -= copies
         forward(sender, receivers, message)
 
     def _send_as_one(

@@ -183,13 +183,15 @@ class Network:
     """The links between all processes, each like the others.
 
     `fifo` None gives what the processes declare they need. Where it holds, a message arrives no
-    sooner than the one sent before it on the same link.
+    sooner than the one sent before it on the same link. With `multicast` what a process sends to
+    several at once is one message, for all that is counted: the network copies it.
     """
 
     latency: Latency = field(default=Constant(1.0))
     fifo: bool | None = None
     loss: float = 0.0
     duplication: float = 0.0
+    multicast: bool = False
 
     def __post_init__(self) -> None:
         """Refuse impossible probabilities."""
@@ -204,6 +206,7 @@ class Links:
         """Start with whole links; delays and mishaps come from separate streams of numbers."""
         self._losses = [network.loss] if network.loss else []  # each by itself
         self._duplication = network.duplication
+        self.multicast = network.multicast
         self._delay = network.latency.sampler(latencies)
         # Where every delay of a link is the same, messages keep their order by themselves.
         self.ordered = fifo and not is_fixed(network.latency)

@@ -45,6 +45,7 @@ class TrialBuilder:
     fifo: bool | None = None
     loss: float = 0.0
     duplication: float = 0.0
+    multicast: bool = False  # a message to several is counted once
     faults: Sequence[Fault] = ()
     random_faults: int | None = None  # so many crashes, or ANY_NUMBER
     max_time: float = 1e6
@@ -58,7 +59,7 @@ class TrialBuilder:
         return Trial(
             processes=entry.build(setup),
             workload=self._workload(entry, setup),
-            network=Network(self.latency, self.fifo, self.loss, self.duplication),
+            network=Network(self.latency, self.fifo, self.loss, self.duplication, self.multicast),
             faults=self._faults(entry, setup, seed),
             max_time=self.max_time,
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.errors import UsageError
+from coterie.lab.serializability import check as check_history
 from coterie.lab.simulate import Constant
 from coterie.lab.trials.sites import simulate_store
 from coterie.lab.trials.workloads import Workload
@@ -51,6 +52,7 @@ class Measurement(msgspec.Struct, frozen=True):
     messages_per_commit: float
     milliseconds_p50: float | None  # until a transaction has committed, all attempts included
     milliseconds_p99: float | None  # None if nothing has committed
+    serializable: bool | None = None  # what the checker says of the history, if it was asked
 
     @property
     def name(self) -> str:
@@ -59,8 +61,13 @@ class Measurement(msgspec.Struct, frozen=True):
         return self.scheme if self.variant == default else f"{self.scheme}:{self.variant}"
 
 
-def measure(name: str, variant: str | None, conditions: Conditions) -> Measurement:
-    """Run a scheme under these conditions; the same seed gives the same transactions to all."""
+def measure(
+    name: str, variant: str | None, conditions: Conditions, *, check: bool = False
+) -> Measurement:
+    """Run a scheme under these conditions; the same seed gives the same transactions to all.
+
+    With `check` the history of all transactions is judged, which takes longer than the run.
+    """
     if conditions.think == conditions.work == 0:
         raise UsageError("without think and work a transaction takes no time: choose one above 0")
     workload = Workload(conditions.workload, conditions.keys, conditions.theta)
@@ -75,6 +82,7 @@ def measure(name: str, variant: str | None, conditions: Conditions) -> Measureme
         latency=Constant(conditions.latency),
         think=conditions.think,
         work=conditions.work,
+        history=check,
     )
     chosen = scheme(name).variant(variant).name
     return _measurement(name, chosen, conditions, outcome)
@@ -95,6 +103,9 @@ def _measurement(name: str, variant: str, conditions: Conditions, outcome: Outco
         messages_per_commit=outcome.messages / commits if commits else 0.0,
         milliseconds_p50=_quantile(durations, 0.5),
         milliseconds_p99=_quantile(durations, 0.99),
+        serializable=None
+        if outcome.history is None
+        else check_history(outcome.history).serializable,
     )
 
 

@@ -22,6 +22,7 @@ from coterie.algorithms.deadlock.detectors.waits import WaitId
 from coterie.process import Channel, Outbox, Payload, Process, ProcessId
 
 STEP = "step"  # time to begin the next wait of the script
+LOOK = "look"  # time to look for a deadlock again
 
 
 class Request(Payload, frozen=True):
@@ -51,6 +52,7 @@ class Party(Process[Payload]):
     detector: Detector[Any]
     script: tuple[ScriptStep, ...] = ()
     born: int | None = 0  # when its work began: the youngest is aborted; None: never this one
+    period: float | None = None  # between two searches in a wait; None: one, when the wait begins
     done: int = 0  # steps of the script begun
     picked: int = 0  # how often it was a victim
     got: set[ProcessId] = set()  # processes that have granted the present wait
@@ -75,17 +77,31 @@ class Party(Process[Payload]):
                 self._relay(inner, out)
 
     def ring(self, timer: str, out: Outbox[Any]) -> None:
-        """Begin the next wait: ask all that the condition names, and look for a deadlock."""
+        """Begin the next wait, or look for a deadlock if the last one still lasts."""
+        inner = self._inner(out)
+        if timer == STEP:
+            self._begin(inner, out)
+        elif self.detector.wait is not None:
+            self.detector.search(inner)
+            self._look_later(out)
+        self._relay(inner, out)
+
+    def _begin(self, inner: Outbox[Any], out: Outbox[Any]) -> None:
+        """Ask all that the condition names, and look for a deadlock now or later."""
         condition = self.script[self.done].condition
         self.done += 1
-        inner = self._inner(out)
         granted = tuple(sorted(self.granted))
         wait = self.detector.begin(
             condition, inner, granted=granted, born=self.born, picked=self.picked
         )
         out.broadcast(condition.targets(), Request(wait.number))
-        self.detector.search(inner)
-        self._relay(inner, out)
+        if self.period is None:
+            self.detector.search(inner)
+        self._look_later(out)
+
+    def _look_later(self, out: Outbox[Any]) -> None:
+        if self.period is not None:
+            out.set_timer(LOOK, self.period)
 
     def _count(self, sender: ProcessId, number: int, out: Outbox[Any]) -> None:
         wait = self.detector.wait

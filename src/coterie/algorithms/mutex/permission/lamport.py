@@ -13,7 +13,16 @@ from typing import Any, ClassVar, TypeAlias
 
 from msgspec import field
 
-from coterie.catalogue import Algorithm, Cost, Costs, Setup, Variant, between, exactly
+from coterie.catalogue import (
+    Algorithm,
+    Cost,
+    Costs,
+    MulticastCosts,
+    Setup,
+    Variant,
+    between,
+    exactly,
+)
 from coterie.clocks import LogicalTime, Stamp
 from coterie.errors import ProtocolError
 from coterie.process import Channel, Entered, Mutex, Outbox, Payload, ProcessId
@@ -138,6 +147,16 @@ def _saturated(setup: Setup) -> Cost:
     return exactly(3 * peers, "3(N - 1)")
 
 
+def _multicast(setup: Setup) -> Cost:
+    return exactly(setup.size + 1 if setup.size > 1 else 0, "N + 1")
+
+
+def _multicast_saturated(setup: Setup) -> Cost:
+    if setup.variant == "sparing" and setup.size > 1:
+        return between(2, setup.size + 1, "2 to N + 1")
+    return _multicast(setup)
+
+
 ALGORITHM = Algorithm(
     name="lamport",
     family="permission",
@@ -155,6 +174,7 @@ ALGORITHM = Algorithm(
         client_delay=lambda setup: exactly(2 if setup.size > 1 else 0, "2"),
         synchronisation_delay=lambda setup: exactly(1, "1"),
     ),
+    multicast=MulticastCosts(_multicast, _multicast, _multicast_saturated),
     assumes=("reliable links", "no crash"),
     tolerates=(),
     causal=True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
-from coterie.algorithms.mutex.quorum_costs import voting_costs
+from coterie.algorithms.mutex.quorum_costs import voting_costs, voting_multicast
 from coterie.catalogue import Algorithm, Setup, Variant
 from coterie.coteries import majority
 
@@ -39,6 +39,7 @@ ALGORITHM = Algorithm(
     process=Majority,
     build=lambda setup: [Majority(me, quorum) for me, quorum in _quorums(setup).items()],
     costs=voting_costs(_quorums, "M"),
+    multicast=voting_multicast(_quorums, "M"),
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),
     causal=False,

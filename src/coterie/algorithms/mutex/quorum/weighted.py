@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
-from coterie.algorithms.mutex.quorum_costs import voting_costs
+from coterie.algorithms.mutex.quorum_costs import voting_costs, voting_multicast
 from coterie.catalogue import Algorithm, Parameter, Setup, Variant
 from coterie.coteries import weighted
 from coterie.errors import ConfigError, UsageError
@@ -67,6 +67,7 @@ ALGORITHM = Algorithm(
     process=Weighted,
     build=lambda setup: [Weighted(me, quorum) for me, quorum in _quorums(setup).items()],
     costs=voting_costs(_quorums_of_requesters, "K"),
+    multicast=voting_multicast(_quorums_of_requesters, "K"),
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),
     causal=False,

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeAlias
 
-from coterie.catalogue import Algorithm, Costs, Flaw, Setup, Variant, between, exactly
+from coterie.catalogue import (
+    Algorithm,
+    Costs,
+    Flaw,
+    MulticastCosts,
+    Setup,
+    Variant,
+    between,
+    exactly,
+)
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
 
 FIRST_HOLDER: ProcessId = 1
@@ -134,6 +143,11 @@ ALGORITHM = Algorithm(
         saturated=lambda setup: between(max(0, setup.size - 1), _messages(setup), "N"),
         client_delay=lambda setup: exactly(2 if setup.size > 1 else 0, "2"),
         synchronisation_delay=lambda setup: exactly(1, "1"),
+    ),
+    multicast=MulticastCosts(
+        idle=lambda setup: exactly(2 if setup.size > 1 else 0, "2"),
+        again=lambda setup: exactly(0, "0"),
+        saturated=lambda setup: between(1 if setup.size > 1 else 0, 2, "2"),
     ),
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),

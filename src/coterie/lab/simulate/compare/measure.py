@@ -80,7 +80,8 @@ def sum_up(
     algorithm: Algorithm, setup: Setup, conditions: Conditions, samples: Sequence[Sample]
 ) -> Comparison:
     """Put what the seeds of a mutex have measured beside theory."""
-    costs, judged = costs_of(algorithm), conditions.assumed
+    costs = costs_of(algorithm, multicast=conditions.multicast)
+    judged = conditions.assumed
     idle, drawn = costs.idle(setup), draws_requesters(algorithm, setup)
     handovers = [sample.handover for sample in samples if sample.handover is not None]
     again = [sample.again for sample in samples if sample.again is not None]
@@ -128,7 +129,8 @@ def sum_up_load(
     algorithm: Algorithm, setup: Setup, conditions: Conditions, results: Sequence[Result]
 ) -> LoadComparison:
     """Put what the seeds of a mutex have measured under a workload beside theory."""
-    costs, workload = costs_of(algorithm), conditions.workload or "closed"
+    costs = costs_of(algorithm, multicast=conditions.multicast)
+    workload = conditions.workload or "closed"
     clients = [result.client_delay for result in results if result.client_delay]
     handovers = [result.synchronisation_delay for result in results if result.synchronisation_delay]
     waits = [result.waiting for result in results if result.waiting]

@@ -48,6 +48,7 @@ class Conditions:
     rate: float = 0.1  # requests per unit of time, where they come at random moments
     hold: float | Latency | None = None
     latency: Latency | None = None
+    multicast: bool = False  # a message to several is counted once
 
     @property
     def assumed(self) -> bool:
@@ -68,11 +69,14 @@ class Sample(msgspec.Struct, frozen=True):
     handover: Result | None = None  # likewise, and without a second requester
 
 
-def costs_of(algorithm: Algorithm) -> Costs:
+def costs_of(algorithm: Algorithm, *, multicast: bool = False) -> Costs:
     """Return the costs of a mutex."""
     costs = algorithm.costs
     assert isinstance(costs, Costs), f"{algorithm.name} is no mutex"
-    return costs
+    few = algorithm.multicast if multicast else None
+    if few is None:
+        return costs
+    return msgspec.structs.replace(costs, idle=few.idle, again=few.again, saturated=few.saturated)
 
 
 def no_costs(algorithm: Algorithm, setup: Setup) -> str:
@@ -146,7 +150,9 @@ class _Runs:
         result = Simulation(
             self._algorithm.build(self._setup),
             workload=workload,
-            network=Network(assumed if latency is None else latency),
+            network=Network(
+                assumed if latency is None else latency, multicast=self._conditions.multicast
+            ),
             seed=self._seed,
         ).run()
         for violation in result.violations:

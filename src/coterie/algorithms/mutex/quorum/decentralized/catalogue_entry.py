@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 from coterie.algorithms.mutex.quorum.decentralized.chord import Ring
 from coterie.algorithms.mutex.quorum.decentralized.retry import Decentralized
 from coterie.algorithms.mutex.quorum_costs import client_delay
-from coterie.catalogue import Algorithm, Cost, Costs, Parameter, Setup, Variant, between, exactly
+from coterie.catalogue import (
+    Algorithm,
+    Cost,
+    Costs,
+    MulticastCosts,
+    Parameter,
+    Setup,
+    Variant,
+    between,
+    exactly,
+    time_or_none,
+)
 from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -49,6 +60,20 @@ def _contended(setup: Setup) -> Cost:
     return between(least, math.inf, "2n a try, + votes back")
 
 
+def _multicast_alone(setup: Setup) -> Cost:
+    """Count one Ask and one Return for all replicas, and a Vote of each but oneself."""
+    count = len(_electorate(setup)[0])
+    if setup.size == 1:
+        return exactly(0, "0")
+    most = count + 1 if count == setup.size else count + 2
+    return between(count + 1 if count > 1 else 0, most, "n + 2 or n + 1")
+
+
+def _multicast_contended(setup: Setup) -> Cost:
+    """Count an Ask, the answers and a Return, of which a vote that comes too late gets its own."""
+    return between(_multicast_alone(setup).low, math.inf, "n + 1 a try, + votes back")
+
+
 def _client_delay(setup: Setup) -> Cost:
     replicas, _ = _electorate(setup)
     return client_delay(dict.fromkeys(range(1, setup.size + 1), replicas))
@@ -66,18 +91,6 @@ def _parse_count(text: str, default: int | None) -> int | None:
     if not text.isdecimal() or int(text) == 0:
         raise UsageError(f"expected a number from 1 on, or 'auto', got {text!r}")
     return int(text)
-
-
-def _parse_time(text: str) -> float | None:
-    if text == "none":
-        return None
-    try:
-        time = float(text)
-    except ValueError:
-        time = math.nan
-    if not 0 < time < math.inf:
-        raise UsageError(f"expected a time greater than 0, or 'none', got {text!r}")
-    return time
 
 
 ALGORITHM = Algorithm(
@@ -98,6 +111,7 @@ ALGORITHM = Algorithm(
         client_delay=_client_delay,
         synchronisation_delay=_synchronisation_delay,
     ),
+    multicast=MulticastCosts(_multicast_alone, _multicast_alone, _multicast_contended),
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),
     causal=False,
@@ -127,13 +141,13 @@ ALGORITHM = Algorithm(
             "patience",
             "none",
             "how long to wait for an answer; needed where replicas crash",
-            lambda text, _: _parse_time(text),
+            lambda text, _: time_or_none(text),
         ),
         Parameter(
             "abstention",
             "none",
             "how long a replica gives no vote after a start; the longest stay makes crashes safe",
-            lambda text, _: _parse_time(text) or 0.0,
+            lambda text, _: time_or_none(text) or 0.0,
         ),
     ),
 )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from coterie.algorithms.mutex.quorum.fault_tolerant.parameters import PARAMETERS, settings_of
 from coterie.algorithms.mutex.quorum.fault_tolerant.process import FaultTolerant
 from coterie.algorithms.mutex.quorum.fault_tolerant.published import Published
-from coterie.algorithms.mutex.quorum_costs import voting_costs
-from coterie.catalogue import Algorithm, Cost, Costs, Flaw, Setup, Variant, between
+from coterie.algorithms.mutex.quorum_costs import voting_costs, voting_multicast
+from coterie.catalogue import Algorithm, Cost, Costs, Flaw, MulticastCosts, Setup, Variant, between
 
 if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum_costs import Quorums
@@ -29,11 +29,17 @@ def _build(setup: Setup) -> list[FaultTolerant]:
 
 
 _voting = voting_costs(_quorums, "K")
+_copied = voting_multicast(_quorums, "K")
 
 
 def _saturated(setup: Setup) -> Cost:
     low = _voting.saturated(setup).low
     return between(low, math.inf, "3 to 6(K - 1) + probes")
+
+
+def _multicast_saturated(setup: Setup) -> Cost:
+    low = _copied.saturated(setup).low
+    return between(low, math.inf, "K + 1 to 4K - 2 + probes")
 
 
 ALGORITHM = Algorithm(
@@ -54,6 +60,7 @@ ALGORITHM = Algorithm(
         client_delay=_voting.client_delay,
         synchronisation_delay=_voting.synchronisation_delay,
     ),
+    multicast=MulticastCosts(_copied.idle, _copied.again, _multicast_saturated),
     assumes=("reliable links", "messages take sigma at most, answers lambda"),
     tolerates=("crash",),
     causal=False,

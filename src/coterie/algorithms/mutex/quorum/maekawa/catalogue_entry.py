@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from coterie.algorithms.mutex.quorum.maekawa.displaced import AsSurveyed, Basic, Deferred, Displaced
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
-from coterie.algorithms.mutex.quorum_costs import voting_costs
+from coterie.algorithms.mutex.quorum_costs import voting_costs, voting_multicast
 from coterie.catalogue import Algorithm, Flaw, Parameter, Setup, Variant
 from coterie.coteries import parse_coterie
 
@@ -45,6 +45,7 @@ ALGORITHM = Algorithm(
     process=Maekawa,
     build=_build,
     costs=voting_costs(_quorums, "K"),
+    multicast=voting_multicast(_quorums, "K"),
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),
     causal=False,
