@@ -232,7 +232,9 @@ class Caller:
             credentials.identity,
         )
 
-    async def greet(self, connection: Connection) -> Welcome:
+    async def greet(
+        self, connection: Connection, patience: float = HANDSHAKE_SECONDS_MAX
+    ) -> Welcome:
         """Say hello and check the answer; raise `ProtocolError` if either end refuses the other.
 
         It is `OtherInstallationError` if the node is of another cluster, `OtherNodeError` if it is not the
@@ -245,7 +247,7 @@ class Caller:
         )
         connection.send(self.hello)
         try:
-            async with asyncio.timeout(HANDSHAKE_SECONDS_MAX):
+            async with asyncio.timeout(patience):
                 return await answer
         except TimeoutError:
             raise ProtocolError("no answer to the handshake") from None
