@@ -36,7 +36,10 @@ def tls(folder: Path, name: str, ca: str | None = None) -> dict[str, Any]:
 
 def guard(folder: Path) -> dict[str, Any]:
     """Write a secret of the cluster and one of operators; return what its file says of them and of TLS."""
-    secrets = {"secret-file": "a secret of all programs", "operator-secret-file": "a secret of operators alone"}
+    secrets = {
+        "secret-file": "a secret of all programs",
+        "operator-secret-file": "a secret of operators alone",
+    }
     for name, secret in secrets.items():
         path = folder / name
         path.write_text(secret)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.certificates import GUARD, certificates, guard, tls, variables
+from tests.cluster.certificates import GUARD, certificates, guard, variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

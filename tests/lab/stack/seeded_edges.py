@@ -11,6 +11,7 @@ from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 from coterie.algorithms.mutex.quorum.leased.sessions import Sessions
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.change.force import force
+from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.wire.handshake import Credentials
 from tests.lab.stack.seeded_bugs import Bug
 
@@ -40,6 +41,13 @@ EDGES: dict[str, Bug] = {
         "1",
         "two-forces",
         first=6,
+    ),
+    "the vouch of a start that gave no vote is forgotten": Bug(
+        VoterHost,
+        "if storage.is_vouched:",
+        "if self._new_cluster:",
+        "shutdowns",
+        first=9110082,
     ),
     "a session that was idle counts as silent": Bug(
         Sessions,

@@ -136,9 +136,7 @@ def write_of(transaction: Transaction, request: Request, place: int) -> Wrote:
     return Wrote(transaction.name, request.key, value)
 
 
-async def carry_out(
-    transaction: Transaction, request: Request, place: int, random: Random
-) -> None:
+async def carry_out(transaction: Transaction, request: Request, place: int, random: Random) -> None:
     """Make a request of a program, by the API of a store."""
     key = request.key
     match request.op:
