@@ -18,12 +18,13 @@ import pytest
 import coterie
 from coterie.cli import run
 from coterie.engines.file.directory import byte_lock
+from coterie.engines.file.directory import folder as folder_module
 from coterie.engines.file.directory.folder import Directory
 from coterie.engines.file.directory.lock_file import LockBytes, LockDirectory
 from coterie.engines.file.directory.program_record import FIELDS, MAGIC, SLOT_BYTES, WAITS
 from coterie.engines.file.directory.tokens import HEADER, TOKEN_MAX, boot_name
 from coterie.engines.file.directory.tokens import MAGIC as WORDS_MAGIC
-from coterie.engines.file.status import inspect
+from coterie.engines.file.status import doubts, inspect
 from tests.engines.test_file_users import (
     ANN,
     BOB,
@@ -253,7 +254,79 @@ def test_root_makes_no_directory_behind_a_link_of_another_user(machine: Machine)
     assert list(victim.iterdir()) == []
 
 
+@needs_root
+@pytest.mark.parametrize("is_there", [True, False])
+def test_root_uses_no_directory_to_which_a_link_of_another_user_leads(
+    machine: Machine, is_there: bool
+) -> None:
+    """Also where the link is not the last step of the path."""
+    folder = made_by(ANN, machine.temporary / "ann", 0o755)
+    victim = made_by(ROOT, machine.temporary / "victim", 0o755)
+    if is_there:
+        made_by(ROOT, victim / "locks", 0o755)
+        made_by(ROOT, victim / "locks" / "boards", 0o755)
+    before = {path: path.stat().st_mode for path in victim.rglob("*")}
+    as_user(ANN, lambda: (folder / "link").symlink_to(victim))
+    with pytest.raises(coterie.Unavailable, match="symbolic link of another user"):
+        coterie.sync.connect(f"file:{folder}/link/locks").__enter__()
+    assert {path: path.stat().st_mode for path in victim.rglob("*")} == before
+
+
+def test_a_link_of_our_own_may_stand_anywhere_in_the_path(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    with (
+        coterie.sync.connect(f"file:{tmp_path}/link/locks") as one,
+        coterie.sync.connect(f"file:{tmp_path}/folder/locks") as other,
+        one.lock("a"),
+    ):
+        assert other.lock("a").acquire(blocking=False) is None
+
+
 # Modes
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_no_folder_is_opened_to_others_that_was_moved_to_the_name_of_one_of_ours(
+    machine: Machine, mode: int
+) -> None:
+    folder = made_by(BOB, machine.temporary / "shared", 0o777)
+    private = made_by(BOB, folder / "private", 0o700)
+    diary = private / "diary"
+    diary.write_text("of bob")
+    os.chown(diary, BOB, BOB)
+    diary.chmod(0o600)
+    as_user(ANN, lambda: private.rename(folder / "boards"))
+    folder.chmod(mode)  # as doctor asks, where it was not sticky
+    machine.attempt(BOB, folder)
+    found = folder / "boards"
+    assert stat.S_IMODE(found.stat().st_mode) == 0o700
+    assert stat.S_IMODE((found / "diary").stat().st_mode) == 0o600
+
+
+def test_no_lock_file_is_opened_to_others_that_has_a_second_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second name that another user gives it while those are counted that a killed process has left."""
+    private, shared = tmp_path / "private", tmp_path / "shared"
+    for folder, mode in ((private, 0o700), (shared, 0o1777)):
+        folder.mkdir()
+        folder.chmod(mode)
+    with coterie.sync.connect(f"file:{private}") as c, c.lock("a"):
+        pass
+    os.link(private / "words", shared / "words")
+    read = os.pread
+
+    def read_and_link(descriptor: int, size: int, offset: int) -> bytes:
+        with contextlib.suppress(FileExistsError):
+            os.link(shared / "words", shared / "words-0123.new")
+        return read(descriptor, size, offset)
+
+    monkeypatch.setattr(os, "pread", read_and_link)
+    with pytest.raises(coterie.ConfigError, match=r"second name|is closed to users"):
+        coterie.sync.connect(f"file:{shared}").__enter__()
+    assert stat.S_IMODE((private / "words").stat().st_mode) == 0o600
 
 
 @pytest.mark.usefixtures("open_umask")
@@ -370,6 +443,20 @@ def test_others_are_warned_that_the_directory_of_the_machine_is_one_users(
     for user, warned in ((BOB, True), (ANN, False), (ROOT, False), (BOB, False)):
         _, told = machine.start(user, TRY).communicate(timeout=BOUND_SECONDS)
         assert (f"belongs to uid {ANN}" in told) is warned
+
+
+@needs_root
+def test_root_is_warned_that_the_directory_of_the_machine_is_closed_by_a_user(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_by(ANN, machine.default, 0o700)
+    for user, warned in ((ROOT, True), (ANN, False)):
+        _, told = machine.start(user, TRY).communicate(timeout=BOUND_SECONDS)
+        assert ("and is closed to others: remove it" in told) is warned
+    monkeypatch.setattr(folder_module, "DEFAULT_FOLDER", str(machine.default))
+    [(doubt, advice)] = doubts(f"file:{machine.default}")
+    assert "is closed to other users" in doubt
+    assert advice.startswith(f"sudo rm -r {machine.default}")
 
 
 @needs_root
@@ -528,6 +615,32 @@ def test_a_reserve_that_is_none_is_left_out_with_a_line(
     ):
         assert 2_000_000_000_000_000 < held.token <= TOKEN_MAX
     assert f"reserve-{user} in the lock directory is damaged" in caplog.text
+
+
+def test_any_number_of_reserves_that_are_none_cost_few_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.chmod(0o1777)
+    for user in range(1, 51):
+        (tmp_path / f"reserve-{user}").write_text("nonsense")
+    with caplog.at_level(logging.WARNING), coterie.sync.connect(f"file:{tmp_path}") as c:
+        assert c.lock("a").acquire(blocking=False)
+    assert "50 such files are left out" in caplog.text
+    assert len(caplog.records) < 10
+
+
+def test_a_place_where_no_file_reaches_stops_no_release(tmp_path: Path) -> None:
+    """Another user may lock any byte of a queue that it may write."""
+    with coterie.sync.connect(f"file:{tmp_path}") as c, contextlib.ExitStack() as others:
+        lock_bytes = LockBytes("a")
+        held = others.enter_context(c.lock("a"))
+        words = others.enter_context((tmp_path / "words").open("r+b"))
+        queue = others.enter_context((tmp_path / "lines" / lock_bytes.queue).open("w+b"))
+        assert byte_lock.attempt(words.fileno(), lock_bytes.waiters_shared)
+        place = byte_lock.request(byte_lock.ALONE, 2**63 - 2)
+        assert byte_lock.attempt(queue.fileno(), place)
+        held.release()
+        assert not held.valid
 
 
 def test_a_pipe_in_the_place_of_a_reserve_stops_nobody(tmp_path: Path) -> None:
