@@ -1,9 +1,10 @@
 """Trials of the engines under faults: python -m benchmarks.engine_faults [ENGINE ...] [--rounds N] [--seed N].
 
-Three programs take one lock again and again, each over a line of its own, while one fault after the other
-happens: a program is killed, or suspended for longer than its lease; its line is cut, or stalls, in both
-directions or in one; the server's end of it is gone while the program's is silent; the server is killed and
-started again, with its memory or without, of several that one which leads; its time of day jumps. Then it is
+Three programs take one lock again and again, each over a line of its own: one on the event loop of asyncio, one
+on uvloop, one in a thread of `coterie.sync`. Meanwhile one fault after the other
+happens: a program is killed, or suspended for longer than its lease; its line is slow, is reset, is closed to new connections, or
+stalls, in both directions or in one; the server's end of it is gone while the program's is silent; the server hangs, or is killed and
+started again, with its memory or without, of several the one that leads; its time of day jumps. Then it is
 checked that no two holds were valid at the same time, and that tokens have grown in the order of entry.
 After each fault every program has to enter again within a minute, or it was forgotten: that counts as a
 violation, and the program is started anew.
@@ -23,9 +24,12 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+import uvloop
 
 import coterie
+import coterie.sync
 from tests.cluster.proxy import DOWN, UP, Proxy
 from tests.engines.conformance.moved_valkey import MovedValkey, valkey_aof
 from tests.engines.conformance.suppliers import (
@@ -38,11 +42,12 @@ from tests.engines.conformance.suppliers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from tests.engines.conformance.suppliers import Supplier
 
-PROGRAMS = 3
+FACES = ("asyncio", "uvloop", "threads")  # of the programs, in their order
+PROGRAMS = len(FACES)
 LOCK = "x"
 HOLD_SECONDS = (
     0.02,
@@ -59,33 +64,57 @@ ENGINES = tuple(MADE)
 # What the programs do
 
 
-async def use(url: str, path: str) -> None:
+def use(face: str, url: str, path: str) -> None:
     """Take the lock again and again; write down each entry, and how long it was valid."""
     log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    if face == "threads":
+        use_in_thread(url, log)
+    run = uvloop.run if face == "uvloop" else asyncio.run
+    run(use_in_task(url, log))
+
+
+async def use_in_task(url: str, log: int) -> None:
     while True:
         with contextlib.suppress(coterie.CoterieError):
             async with coterie.connect(url) as coordinator:
                 while True:
                     with contextlib.suppress(coterie.LockLost, coterie.Unavailable):
-                        await hold(coordinator, log)
+                        held = await coordinator.lock(LOCK).acquire()
+                        assert held is not None
+                        try:
+                            for seconds in work(held, log):
+                                await asyncio.sleep(seconds)
+                        finally:
+                            await held.release()
         await asyncio.sleep(0.1)
 
 
-async def hold(coordinator: coterie.Coordinator, log: int) -> None:
-    held = await coordinator.lock(LOCK).acquire()
-    assert held is not None
+def use_in_thread(url: str, log: int) -> NoReturn:
+    while True:
+        with contextlib.suppress(coterie.CoterieError), coterie.sync.connect(url) as coordinator:
+            while True:
+                with contextlib.suppress(coterie.LockLost, coterie.Unavailable):
+                    held = coordinator.lock(LOCK).acquire()
+                    assert held is not None
+                    try:
+                        for seconds in work(held, log):
+                            time.sleep(seconds)
+                    finally:
+                        held.release()
+        time.sleep(0.1)
+
+
+def work(held: coterie.Held | coterie.sync.Held, log: int) -> Iterator[float]:
+    """Write down a hold as long as it is valid; yield the pauses in between."""
     entered = time.monotonic()
-    try:
-        os.write(log, f"{os.getpid()} {held.token} {entered} {entered}\n".encode())
-        until = entered + random.choice(HOLD_SECONDS)
-        # A hold that is valid now has been so since it was entered.
-        while (asked := time.monotonic()) < until and held.valid:
-            last = f"{os.getpid()} {held.token} {entered} {asked}\n".encode()
-            await asyncio.sleep(HOLD_SECONDS[0] / 4)
-            if held.valid:  # a long pause lies behind us, perhaps
-                os.write(log, last)
-    finally:
-        await held.release()
+    os.write(log, f"{os.getpid()} {held.token} {entered} {entered}\n".encode())
+    until = entered + random.choice(HOLD_SECONDS)
+    # A hold that is valid now has been so since it was entered.
+    while (asked := time.monotonic()) < until and held.valid:
+        last = f"{os.getpid()} {held.token} {entered} {asked}\n".encode()
+        yield HOLD_SECONDS[0] / 4
+        if held.valid:  # a long pause lies behind us, perhaps
+            os.write(log, last)
 
 
 # What happens to them
@@ -136,11 +165,12 @@ class Trial:
         if LEASED in self.supplier.can:
             faults.append(self._suspend)
         if CUTS in self.supplier.can:
-            faults += [self._stall, self._sever, self._mute, self._deafen, self._forget]
+            faults += [self._stall, self._sever, self._reset, self._delay]
+            faults += [self._mute, self._deafen, self._forget]
         if isinstance(self.supplier, PostgresqlSupplier):
             faults.append(self._end_sessions)
         if {RESTARTS, FAILS_OVER} & self.supplier.can:
-            faults.append(self._restart)
+            faults += [self._restart, self._hang]
         if isinstance(self.supplier, MovedValkey):
             faults += [self._restart_empty, self._step]
         for _ in range(rounds):
@@ -167,9 +197,13 @@ class Trial:
 
     async def _program(self, place: int) -> asyncio.subprocess.Process:
         port = self._proxies[place].port if self._proxies else None
-        command = ("-m", "benchmarks.engine_faults", "--use", self.supplier.url(port))
+        command = ("-m", "benchmarks.engine_faults", "--use", FACES[place])
         return await asyncio.create_subprocess_exec(
-            sys.executable, *command, str(self._log), stderr=asyncio.subprocess.DEVNULL
+            sys.executable,
+            *command,
+            self.supplier.url(port),
+            str(self._log),
+            stderr=asyncio.subprocess.DEVNULL,
         )
 
     async def _entries(self, since: float, fault: str, *, all_programs: bool = True) -> None:
@@ -184,10 +218,10 @@ class Trial:
                 break
             await asyncio.sleep(0.05)
         for program in missing:
-            self.forgotten.append(f"forgotten: program {program.pid} after {fault}")
+            place = self._programs.index(program)
+            self.forgotten.append(f"forgotten: {FACES[place]} program after {fault}")
             program.kill()
             await program.wait()
-            place = self._programs.index(program)
             self._programs[place] = await self._program(place)
 
     async def _kill(self, place: int) -> None:
@@ -229,6 +263,21 @@ class Trial:
         self._proxies[place].cut()
         await asyncio.sleep(self.draw.random() * self.supplier.lease)
         self._proxies[place].resume()
+
+    async def _reset(self, place: int) -> None:
+        self._proxies[place].reset()
+
+    async def _delay(self, place: int) -> None:
+        delay = self._proxies[place].delay
+        for direction in delay:
+            delay[direction] = self.draw.random() * self.supplier.lease / 4
+        await asyncio.sleep(self.draw.random() * 2 * self.supplier.lease)
+        delay.update({UP: 0.0, DOWN: 0.0})
+
+    async def _hang(self, _: int) -> None:
+        await asyncio.to_thread(self.supplier.suspend)
+        await asyncio.sleep(self.draw.random() * 2 * self.supplier.lease)
+        await asyncio.to_thread(self.supplier.resume)
 
     async def _restart(self, _: int) -> None:
         await asyncio.to_thread(self.supplier.kill)
@@ -293,7 +342,7 @@ async def main(names: list[str], rounds: int, seed: int) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--use"]:
-        asyncio.run(use(*sys.argv[2:]))
+        use(*sys.argv[2:])
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("engines", nargs="*", choices=[[], *ENGINES])
     parser.add_argument("--rounds", type=int, default=30)

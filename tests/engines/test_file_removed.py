@@ -6,12 +6,14 @@ import asyncio
 import os
 import shutil
 import stat
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 import coterie
 from coterie.engines.file import engine, waiters
+from coterie.engines.file.directory.folder import directory_at
 from coterie.engines.file.directory.lock_file import LockDirectory
 from tests.locks.memory import in_loop
 
@@ -189,3 +191,36 @@ def test_the_umask_is_not_touched(tmp_path: Path) -> None:
             assert os.umask(0o027) == 0o027
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o1777, 0o770], ids=["private", "sticky", "of a group"])
+def test_programs_that_make_the_folders_of_a_directory_at_the_same_moment_all_use_them(
+    tmp_path: Path, mode: int
+) -> None:
+    for number in range(60):
+        path = tmp_path / str(number)
+        path.mkdir()
+        path.chmod(mode)
+        assert make_at_once(path, programs=4) == []
+
+
+def make_at_once(path: Path, programs: int) -> list[OSError]:
+    """Enter a folder of a directory that none has entered before, and make a file in it."""
+    start = threading.Barrier(programs)
+    errors = []
+
+    def use(name: str) -> None:
+        with directory_at(str(path)).open() as folder:
+            start.wait()
+            try:
+                with folder.enter("boards", make=True) as boards:
+                    os.close(boards.create(name))
+            except OSError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=use, args=(str(number),)) for number in range(programs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -82,6 +83,18 @@ class ZooKeeper:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def suspend(self) -> None:
+        """Stop it, as a machine does that hangs."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it run again."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def command(self, word: bytes) -> bytes:
         """Return the answer to one of its commands of four letters; nothing if there is none."""

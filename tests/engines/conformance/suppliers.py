@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -78,6 +79,12 @@ class Supplier(Protocol):
     def start(self) -> None:
         """Start what was killed, and wait until it answers."""
 
+    def suspend(self) -> None:
+        """Stop what `kill` would kill, as a machine does that hangs; its connections stay."""
+
+    def resume(self) -> None:
+        """Let it run again."""
+
 
 class Child:
     """A server that is a process, with a folder and a log of its own."""
@@ -147,7 +154,7 @@ class FileSupplier:
     def kill(self) -> None:
         raise AssertionError("there is no server: it does not say that it restarts")
 
-    start = kill
+    start = suspend = resume = kill
 
 
 @contextlib.contextmanager
@@ -180,6 +187,12 @@ class ClusterSupplier:
     def start(self) -> None:
         self._cluster.start(self._victim)
         self._cluster.wait(lambda state: state.health == 0, "the node to vote")
+
+    def suspend(self) -> None:
+        self._cluster.signal(self._victim, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._cluster.signal(self._victim, signal.SIGCONT)
 
 
 @contextlib.contextmanager
@@ -231,6 +244,7 @@ class EtcdSupplier:
                     [str(program), "--unsafe-no-fsync", "--log-level=error", *words, *options],
                 )
             )
+        self._suspended = self.members[0]
 
     @property
     def port(self) -> int:
@@ -241,8 +255,14 @@ class EtcdSupplier:
         return "etcd://" + ",".join(f"127.0.0.1:{p}" for p in places) + f"?lease={self.lease:g}"
 
     def kill(self) -> None:
-        leader = next(i for i in range(len(self.members)) if self._leads(i))
-        self.members[leader].kill()
+        self._leader().kill()
+
+    def suspend(self) -> None:
+        self._suspended = self._leader()
+        self._suspended.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._suspended.signal(signal.SIGCONT)
 
     def start(self) -> None:
         for member in self.members:
@@ -263,6 +283,9 @@ class EtcdSupplier:
         with urllib.request.urlopen(request, timeout=2) as answer:  # noqa: S310 - as above
             found: dict[str, object] = json.load(answer)
         return found
+
+    def _leader(self) -> Child:
+        return next(member for i, member in enumerate(self.members) if self._leads(i))
 
     def _leads(self, place: int) -> bool:
         state = self.call(place, "maintenance/status", {})
@@ -321,6 +344,12 @@ class ValkeySupplier:
     def kill(self) -> None:
         self.child.kill()
 
+    def suspend(self) -> None:
+        self.child.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.child.signal(signal.SIGCONT)
+
     def start(self) -> None:
         self.child.start()
         wait_for(lambda: lines_of(self.port, "PING")[:5] in ("+PONG", "-NOAU"), self.child.log)
@@ -353,15 +382,13 @@ class PostgresqlSupplier:
     def __init__(self, server: PostgresqlServer) -> None:
         self._server = server
         self.port = server.port
+        self.kill = server.kill
+        self.start = server.start
+        self.suspend = server.suspend
+        self.resume = server.resume
 
     def url(self, port: int | None = None) -> str:
         return self._server.url(self.lease, port=port)
-
-    def kill(self) -> None:
-        self._server.kill()
-
-    def start(self) -> None:
-        self._server.start()
 
     def end_sessions(self) -> None:
         """End all connections of programs at the server's side."""
@@ -391,6 +418,8 @@ class ZooKeeperSupplier:
         self.url = server.url
         self.kill = server.kill
         self.start = server.start
+        self.suspend = server.suspend
+        self.resume = server.resume
 
 
 @contextlib.contextmanager

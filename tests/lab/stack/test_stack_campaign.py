@@ -146,6 +146,13 @@ def test_promises_hold_at_the_edges_of_a_cluster(workload: str, seed: int, happe
     assert outcome.counts[happened]
 
 
+def test_a_cluster_whose_last_voter_is_the_only_one_keeps_its_disk() -> None:
+    """Without any disk a cluster is over, and the administrator of that seed could never end."""
+    outcome = run_seed(1300129, "forces")
+    assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+    assert "quorums lost" not in outcome.counts
+
+
 @pytest.mark.parametrize("workload", ["pauses", "classic-long"])
 def test_to_wait_for_a_long_hold_is_no_fault(
     monkeypatch: pytest.MonkeyPatch, workload: str

@@ -179,6 +179,8 @@ def test_those_that_share_may_come_in_any_order_and_overtake_no_other(stage: Sta
         ("a frame of 7 bytes; at most 5", 0.0, "accused"),
         ("no handshake in 10 s", 0.0, ""),
         ("no handshake in 10 s", math.inf, "accused"),
+        ("TLS: SSL handshake is taking longer than 5.0 seconds: aborting", 0.0, ""),
+        ("TLS: SSL handshake is taking longer than 5.0 seconds: aborting", math.inf, "accused"),
     ],
 )
 def test_a_peer_that_is_accused_is_noticed(

@@ -274,8 +274,14 @@ def _make(name: str, parent: int, sharing: Sharing) -> None:
     from coterie.engines.file.directory.way import make_folder  # noqa: PLC0415 - seldom needed
 
     try:
-        descriptor = make_folder(name, parent)
+        descriptor = make_folder(name, parent, keeps_names=sharing.keeps_names)
     except FileExistsError:
+        return
+    except OSError as error:
+        # Another process of ours may have put something into it before we looked. It is opened, looked at
+        # and admitted like one that was made earlier.
+        if error.errno != errno.ESTALE or not sharing.writers:
+            raise
         return
     try:
         sharing.admit_to_folder(descriptor)

@@ -132,10 +132,18 @@ def _fill(made: int, admit: Callable[[int], None], folders: Iterable[str]) -> No
     admit(made)
 
 
-def make_folder(name: str, parent: int) -> int:
-    """Make a folder that only we may use, and open it; raise `OSError` if another is in its place."""
+def make_folder(name: str, parent: int, *, keeps_names: bool = False) -> int:
+    """Make a folder that only we may use, and open it; raise `OSError` if another is in its place.
+
+    Args:
+        name: Of the folder.
+        parent: Where it is made.
+        keeps_names: No other user can put something else in the place of what we make in the parent.
+    """
     os.mkdir(name, CLOSED, dir_fd=parent)
     descriptor = os.open(name, FOLDER, dir_fd=parent)
+    if keeps_names:
+        return descriptor  # other processes of ours may use it already
     found = os.fstat(descriptor)
     # Another user cannot move a folder into our parent that it may not write to. So what is ours, closed
     # and empty is the one that we have made, or as good as that.

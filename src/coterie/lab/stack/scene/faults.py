@@ -381,13 +381,15 @@ def set_back_disk(scene: Scene, fault: Fault) -> None:
 def lose_quorum(scene: Scene, fault: Fault) -> None:
     """Lose the disks of more than half of the voters for good; their nodes come back as spares that join.
 
-    By a file all nodes of which are new they would form another cluster.
+    By a file all nodes of which are new they would form another cluster. One voter at least is left: a cluster
+    all disks of which are lost is over, and no operator brings it back.
     """
     voting = sorted(scene.voting)
-    if scene.counts["quorums lost"] or scene.counts["disks lost"] or not voting:
+    lost, left = voting[: len(voting) // 2 + 1], voting[len(voting) // 2 + 1 :]
+    if scene.counts["quorums lost"] or scene.counts["disks lost"] or not left:
         return
     scene.counts["quorums lost"] += 1
-    for name in voting[: len(voting) // 2 + 1]:
+    for name in lost:
         _switch_off(scene, name)
         scene.world.machines[name].disk.wipe()
         scene.joined.add(name)

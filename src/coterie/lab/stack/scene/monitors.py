@@ -37,8 +37,9 @@ NO_ACCUSATIONS = (
     "does not tolerate restarts",
     "has no data directory",  # and its time of day is away from ours
 )
-STUCK = (
-    "no handshake in"  # so many seconds: the frames of a caller are on their way, or are not read
+STUCK = (  # for so many seconds: what a caller has sent is on its way, or is not read
+    "no handshake in",
+    "SSL handshake is taking longer than",
 )
 
 
@@ -328,7 +329,8 @@ class AccusationMonitor(logging.Handler):
         text = record.getMessage()
         if ACCUSATION not in text or any(reason in text for reason in self._excuses):
             return
-        if STUCK not in text or self._world.now < self._first_fault:
+        is_stuck = any(reason in text for reason in STUCK)
+        if not is_stuck or self._world.now < self._first_fault:
             self._world.violate("accused", text)
 
 
