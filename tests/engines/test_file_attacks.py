@@ -10,7 +10,11 @@ import fcntl
 import logging
 import math
 import os
+import shutil
 import stat
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -41,11 +45,11 @@ from tests.processes import BOUND_SECONDS, line, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = ["machine"]  # a fixture
 
 BOARD_BYTES = 1 << 26
+REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -701,3 +705,30 @@ def test_what_is_waited_for_in_a_private_directory_can_be_shared_later(machine: 
         assert following > token
         token = following
     third.communicate("\n", timeout=BOUND_SECONDS)
+
+
+# All calls of one acquire
+
+
+@needs_root
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace shows the calls")
+def test_root_names_nothing_by_a_path_in_a_directory_of_another_user() -> None:
+    """Nor does it follow a link, or change a mode or an owner but by a descriptor."""
+    command = [sys.executable, "-m", "benchmarks.files.root_calls"]
+    ran = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True)
+    calls = ran.stdout.splitlines()
+    opened = [call for call in calls if call.startswith("openat(")]
+    assert len(opened) > 5
+    assert all("O_NOFOLLOW" in call for call in opened)
+    by_path = [call for call in calls if "AT_FDCWD" in call]
+    assert len(by_path) == 2
+    assert by_path[0].startswith('openat(AT_FDCWD, "/locks", O_RDONLY|O_NOFOLLOW|')
+    assert by_path[1].startswith('newfstatat(AT_FDCWD, "/locks/words", ')
+    assert by_path[1].endswith("AT_SYMLINK_NOFOLLOW) = 0")
+    changes = [call.partition("(")[0] for call in calls if "chmod" in call or "chown" in call]
+    assert set(changes) == {"fchmod", "fchown"}
+    page = (REPOSITORY / "docs" / "file-locks.md").read_text(encoding="utf-8")
+    shown = page.partition("benchmarks.files.root_calls\n")[2].partition("```")[0].splitlines()
+    looks = ("newfstatat", "fstat", "statx", "readlink")  # as the library of the system calls them
+    on_page, now = ([c for c in calls if not c.startswith(looks)] for calls in (shown, calls))
+    assert on_page == now, "the page shows what the command prints"
