@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from coterie.locks.legible import legible_json, one_line
+
 TEXT = "%(asctime)s %(levelname)s %(message)s [%(event)s]"
 
 
@@ -33,7 +35,7 @@ class JsonFormatter(logging.Formatter):
             fields |= {name: _plain(value) for name, value in record.args.items()}
         if record.exc_info:
             fields["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(fields).decode()
+        return legible_json(msgspec.json.encode(fields).decode())
 
 
 class LineFormatter(logging.Formatter):
@@ -45,10 +47,7 @@ class LineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
         """Write the line, with an escape for what a terminal would obey."""
-        line = super().formatMessage(record)
-        if line.isprintable():
-            return line
-        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
+        return one_line(super().formatMessage(record))
 
 
 def make_formatter(form: str) -> logging.Formatter:
