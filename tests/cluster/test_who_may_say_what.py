@@ -90,6 +90,7 @@ from tests.cluster.test_cluster_engine import World, in_world
 if TYPE_CHECKING:
     from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.node import Node
+    from coterie.cluster.wire.connection import Connection
 
 pytestmark = pytest.mark.real
 
@@ -164,6 +165,19 @@ def frames_to_a_voter(config: Config, name: str) -> dict[type, msgspec.Struct]:
     return {type(frame): frame for frame in made}
 
 
+async def outcome(connection: Connection, answered: asyncio.Event) -> str:
+    """Wait until the node has answered or ended the connection; return which."""
+    waits = [asyncio.ensure_future(each) for each in (answered.wait(), connection.wait_ended())]
+    async with asyncio.timeout(10):
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    refused = not answered.is_set()
+    for each in waits:
+        each.cancel()
+    connection.close("all is said")
+    await connection.wait_closed()
+    return "refused" if refused else "taken"
+
+
 async def fate(node: Node, config: Config, role: Role, whose: str, kind: type) -> str:
     """Send a frame as this role may see itself; return what becomes of it."""
     identity, other = new_identity("a program:1"), new_identity("another program:1")
@@ -183,15 +197,7 @@ async def fate(node: Node, config: Config, role: Role, whose: str, kind: type) -
     connection.use(take)
     connection.send(frame)
     connection.send(GetAbstention())
-    waits = [asyncio.ensure_future(each) for each in (answered.wait(), connection.wait_ended())]
-    async with asyncio.timeout(10):
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    refused = not answered.is_set()
-    for each in waits:
-        each.cancel()
-    connection.close("all is said")
-    await connection.wait_closed()
-    return "refused" if refused else "taken"
+    return await outcome(connection, answered)
 
 
 def test_the_table_has_every_kind_of_frame() -> None:
@@ -357,15 +363,7 @@ async def classic_fate(config: Config, role: Role, kind: type) -> str:
     connection.use(take)
     for frame in asked:
         connection.send(frame)
-    waits = [asyncio.ensure_future(each) for each in (answered.wait(), connection.wait_ended())]
-    async with asyncio.timeout(10):
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    refused = not answered.is_set()
-    for each in waits:
-        each.cancel()
-    connection.close("all is said")
-    await connection.wait_closed()
-    return "refused" if refused else "taken"
+    return await outcome(connection, answered)
 
 
 @pytest.mark.parametrize("kind", CLASSIC_FRAMES, ids=lambda kind: kind.__name__)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Mapping
 
 import msgspec
-
-from coterie.locks.legible import legible_json, one_line
 
 TEXT = "%(asctime)s %(levelname)s %(message)s [%(event)s]"
 
@@ -35,7 +34,9 @@ class JsonFormatter(logging.Formatter):
             fields |= {name: _plain(value) for name, value in record.args.items()}
         if record.exc_info:
             fields["error"] = self.formatException(record.exc_info)
-        return legible_json(msgspec.json.encode(fields).decode())
+        line = msgspec.json.encode(fields).decode()
+        # Other programs may have written some of it: a terminal obeys characters that JSON allows.
+        return line if line.isprintable() else json.dumps(json.loads(line))
 
 
 class LineFormatter(logging.Formatter):
@@ -47,7 +48,10 @@ class LineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
         """Write the line, with an escape for what a terminal would obey."""
-        return one_line(super().formatMessage(record))
+        line = super().formatMessage(record)
+        if line.isprintable():
+            return line
+        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
 
 
 def make_formatter(form: str) -> logging.Formatter:
