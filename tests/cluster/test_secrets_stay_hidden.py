@@ -207,6 +207,7 @@ def test_a_command_under_a_lock_inherits_no_secret_but_the_names_of_files(tmp_pa
     environment = os.environ | {
         "COTERIE_SECRET": SECRET,
         "COTERIE_OPERATOR_SECRET": OPERATORS,
+        "COTERIE_PASSWORD": PASSWORD,
         "COTERIE_SECRET_FILE": "/etc/coterie/secret",
         "COTERIE_URL": f"file:{tmp_path}",
     }
