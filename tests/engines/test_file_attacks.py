@@ -127,6 +127,31 @@ def test_nor_one_that_has_another_name_elsewhere(machine: Machine) -> None:
 
 @needs_root
 @pytest.mark.parametrize("mode", [0o700, 0o1777])
+def test_root_gives_no_second_name_to_a_file_of_another_place(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """A second name keeps a file that was removed, such as a program with a hole that was mended since."""
+    folder = made_by(ANN, machine.temporary / "locks", mode)
+    victim = Victim(machine.temporary / "victim")
+    link = os.link
+
+    def exchange(name: str) -> None:
+        (folder / name).rename(folder / "away")
+        (folder / name).symlink_to(victim.path)
+
+    def exchange_and_link(name: str, *arguments: Any, **options: Any) -> None:
+        as_user(ANN, lambda: exchange(name))
+        link(name, *arguments, **options)
+
+    monkeypatch.setattr(os, "link", exchange_and_link)
+    with contextlib.suppress(coterie.CoterieError):
+        coterie.sync.connect(f"file:{folder}").__enter__()
+    assert victim.path.stat().st_nlink == 1
+    victim.check()
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o700, 0o1777])
 def test_root_appends_to_no_file_that_was_moved_to_the_name_of_a_queue(
     machine: Machine, mode: int
 ) -> None:

@@ -732,7 +732,14 @@ def _create(folder: Folder) -> None:
     descriptor = folder.create(new, to_write=True)
     try:
         os.write(descriptor, HEADER.pack(MAGIC, b"", 0, 0))  # of no boot
-        os.link(new, LOCK_FILE, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
+        # Not of what a link leads to: another user may have put one in the place of the new file.
+        os.link(
+            new,
+            LOCK_FILE,
+            src_dir_fd=folder.descriptor,
+            dst_dir_fd=folder.descriptor,
+            follow_symlinks=False,
+        )
     except FileExistsError:
         pass  # another process was faster
     except OSError as error:
