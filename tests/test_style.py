@@ -91,7 +91,6 @@ TWICE = {
     "DeadlockSearch": "among locks and among transactions",
     "Event": ON_A_PAGE,
     "Guard": TO_RENAME,
-    "Holding": TO_RENAME,
     "Lock": ON_A_PAGE,
     "Log": "what a host writes to, and the file of a store",
     "Node": TO_RENAME,

@@ -16,6 +16,7 @@ import coterie
 from coterie.cli import run
 from coterie.cli.serve import AcceptErrors
 from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.ports import free_ports
 from tests.cluster.local_cluster import (
     COTERIE,
     PATIENCE_SECONDS,
@@ -192,6 +193,28 @@ def test_a_port_that_is_taken_is_said(url: str, capsys: pytest.CaptureFixture[st
     port = url.rpartition(":")[2]
     assert run(["serve", "--dev", "1", "--port", port]) == 69
     assert f"on 127.0.0.1:{port}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", ["signal", "end of input"])
+def test_a_node_that_waits_for_the_cluster_that_it_joins_can_be_ended(
+    end: str, tmp_path: Path
+) -> None:
+    (nobody, own) = (f"127.0.0.1:{port}" for port in free_ports(2))
+    command = [*COTERIE, "serve", "--until-eof", "--node", "d", "--join", nobody]
+    command += ["--listen", own, "--data", str(tmp_path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stderr=pipe, text=True) as node:
+        assert node.stdin is not None
+        assert node.stderr is not None
+        try:
+            assert "node d waits until the cluster that it joins" in node.stderr.readline()
+            if end == "signal":
+                node.terminate()
+            else:
+                node.stdin.close()
+            assert node.wait(PATIENCE_SECONDS) == 0
+        finally:
+            node.kill()
 
 
 def test_a_cluster_that_cannot_vote_says_so_and_what_to_do(

@@ -1,4 +1,4 @@
-"""Certificates for tests, and which tests run over TLS as well as over plain connections."""
+"""Certificates for tests, and what guards the clusters of tests that run with all of it, and without."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -33,5 +34,28 @@ def tls(folder: Path, name: str, ca: str | None = None) -> dict[str, Any]:
     }
 
 
+def guard(folder: Path) -> dict[str, Any]:
+    """Write a secret of the cluster and one of operators; return what its file says of them and of TLS."""
+    secrets = {
+        "secret-file": "a secret of all programs",
+        "operator-secret-file": "a secret of operators alone",
+    }
+    for name, secret in secrets.items():
+        path = folder / name
+        path.write_text(secret)
+        path.chmod(0o600)
+    return {"tls": tls(folder, "ours")} | {name: str(folder / name) for name in secrets}
+
+
+def variables(guarded: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment of programs and nodes that have no file of the cluster."""
+    if not guarded:
+        return {}
+    encryption = {f"COTERIE_TLS_{name.upper()}": path for name, path in guarded["tls"].items()}
+    secrets = ("secret-file", "operator-secret-file")
+    named = {f"COTERIE_{name.upper().replace('-', '_')}": guarded[name] for name in secrets}
+    return encryption | named
+
+
 # What clusters of the kits have in their configuration; a fixture sets it for one test.
-ENCRYPTION: dict[str, dict[str, str]] = {}
+GUARD: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What tests of the cluster share: certificates, and the same tests over TLS."""
+"""What tests of the cluster share: certificates, and the same tests with secrets over TLS."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.certificates import ENCRYPTION, certificates, tls
+from tests.cluster.certificates import GUARD, certificates, guard, variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +24,19 @@ def certificate_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(params=["plain", "tls"])
-def plain_and_tls(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run a test twice: its clusters are encrypted the second time."""
-    if request.param == "tls":
-        ENCRYPTION["tls"] = tls(request.getfixturevalue("certificate_folder"), "ours")
+@pytest.fixture(params=["open", "guarded"])
+def open_and_guarded(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Run a test twice: the second time with TLS, a secret, and another one of operators.
+
+    Files name them for nodes, and the environment for what has a URL: programs, commands and nodes that join.
+    """
+    if request.param == "guarded":
+        GUARD.update(guard(request.getfixturevalue("certificate_folder")))
+        for name, value in variables(GUARD).items():
+            monkeypatch.setenv(name, value)
     try:
         yield
     finally:
-        ENCRYPTION.clear()
+        GUARD.clear()

@@ -29,7 +29,7 @@ from coterie.testing.nodes import (
     write_document,
 )
 from coterie.testing.nodes import url_of as plain_url_of
-from tests.cluster.certificates import ENCRYPTION
+from tests.cluster.certificates import GUARD, variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,14 +61,14 @@ POLL_SECONDS = 0.05  # between two looks at processes
 
 def document(size: int = 3, **changes: Any) -> dict[str, Any]:
     made = local_document(NAMES[:size], cluster="test", lease=LEASE)
-    return {**made, **ENCRYPTION, **changes}
+    return {**made, **GUARD, **changes}
 
 
 def url_of(config: Config, *parameters: str) -> str:
     """Return the URL of a cluster, with these parameters and the certificates that programs need."""
     url = plain_url_of(config)
     security = config.security
-    if security.ca:
+    if security.ca and not GUARD:  # then the environment says it
         parts = ("ca", "certificate", "key")
         parameters += tuple(f"{part}={getattr(security, part)}" for part in parts)
     return f"{url}?{'&'.join(parameters)}" if parameters else url
@@ -109,7 +109,8 @@ class Processes:
                 arguments += ["--data", str(self.folder / "data")]
             else:
                 arguments = ["--config", str(self._file), *(["--new-cluster"] if new else [])]
-            self._nodes[name] = NodeProcess(name, self.folder / f"{name}.log", *arguments)
+            log, environment = self.folder / f"{name}.log", variables(GUARD)
+            self._nodes[name] = NodeProcess(name, log, *arguments, environment=environment)
 
     def join(self, *names: str) -> list[str]:
         """Start nodes that may become voters; return their names and addresses as commands want them.

@@ -10,7 +10,7 @@ from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.store import ClusterStore, join_store, own_site
 from coterie.errors import Conflict
 from coterie.transactions.site.placement import site_of
-from tests.cluster.certificates import ENCRYPTION
+from tests.cluster.certificates import GUARD
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ def document(size: int = 3, scheme: str = "two-phase-locking", **changes: Any) -
         "data": "data",
         "nodes": nodes,
         "store": store,
-        **ENCRYPTION,
+        **GUARD,
         **changes,
     }
 

@@ -16,7 +16,7 @@ import pytest
 import coterie
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member
 from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
-from coterie.cluster.admin.holds import TOKEN_MAX, NodeAnswer, break_hold, find_hold
+from coterie.cluster.admin.holds import NodeAnswer, break_hold, find_hold
 from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.membership.config import Config, convert
 from coterie.cluster.node import Node
@@ -26,6 +26,7 @@ from coterie.cluster.wire.query import consult
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.voter_frames import BreakHold, HoldBroken
 from coterie.errors import ConfigError, LockLost, ProtocolError, UsageError
+from coterie.locks.breaker import TOKEN_MAX
 from tests.cluster.local_cluster import COTERIE, document, running, until, url_of
 
 if TYPE_CHECKING:
@@ -404,7 +405,7 @@ def test_without_a_secret_of_their_own_operators_have_that_of_all() -> None:
 @pytest.mark.parametrize(
     ("url", "arguments", "status", "said"),
     [
-        ("file:{tmp}", ["x", "--yes"], 64, "only holds on a cluster"),
+        ("file:{tmp}", ["x", "--yes"], 1, "is not held"),
         ("{cluster}", ["free", "--yes"], 1, "is not held"),
         ("{cluster}", ["x"], 64, "add --yes"),
         ("{cluster}", ["x", "--yes"], 0, "told to stop"),

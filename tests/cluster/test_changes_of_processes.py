@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from coterie.cluster.admin.status import ClusterState
 
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
+
 PLANNED = "failures borne"  # what the command says before it begins, and whenever a step is decided
 DECIDED = "is decided"
 PAUSE_SECONDS = 0.02  # between two entries of a program, so that a change has a core to run on

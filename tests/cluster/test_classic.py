@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.membership.config import Config
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 CLASSICS = [
     name
@@ -163,12 +163,19 @@ def test_what_makes_no_sense_is_said(changes: dict[str, Any], message: str) -> N
         convert(document(3, **changes))
 
 
-def test_what_is_tolerated_is_said_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "variant", "facts"),
+    [
+        ("raymond", "plain", "it assumes reliable links, no crash, and tolerates reordering;"),
+        ("centralized", "failover", "it assumes reliable links, and tolerates reordering, crash;"),
+    ],
+)
+def test_what_the_variant_tolerates_is_said_at_the_start(
+    algorithm: str, variant: str, facts: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
-        run_turns(convert(document(2, algorithm="raymond")), turns=1)
-    assert (
-        "runs raymond: it assumes reliable links, no crash, and tolerates reordering" in caplog.text
-    )
+        run_turns(convert(document(2, algorithm=algorithm, variant=variant)), turns=1)
+    assert f"runs {algorithm} ({variant}): {facts}" in caplog.text
 
 
 def test_messages_come_once_and_in_order_over_broken_connections() -> None:

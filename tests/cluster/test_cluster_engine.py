@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from coterie.cluster.client.engine import ClusterGroup
     from coterie.cluster.client.participant import ParticipantHost
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 
 class World:

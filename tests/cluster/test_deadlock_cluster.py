@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.leases.frames import AskOwner, OwnerReport
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 QUESTIONS = ("FindOwners", "Owners", "AskOwner", "OwnerReport")
 

@@ -14,6 +14,8 @@ from tests.locks.memory import in_loop
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
+
 LEASE = 0.5
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.wire.connection import Connection
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 SECRET = "long enough/" * 3
 
@@ -152,6 +152,27 @@ def test_a_caller_that_claims_the_identity_of_another_is_refused(
 ) -> None:
     log = impostor(config_with(), caplog, {"key": b"not the key to this identity"})
     assert "'test:1' claims an identity that is not its own" in log
+
+
+def test_a_caller_that_leaves_without_a_word_is_not_said_to_have_another_secret(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """So do the callers of a node that hung: they have given up when it answers."""
+    config = config_with()
+
+    async def main() -> None:
+        async with running(config):
+            connection = await dial(
+                config.membership.members[0].address, config.security.client_context()
+            )
+            connection.use(lambda _: connection.abort("it has waited long enough"))
+            connection.send(caller(config).hello)
+            await until(lambda: "did not prove itself" in caplog.text, "the node to notice")
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert "it has ended, or did not wait for our answer" in caplog.text
+    assert "secret" not in caplog.text
 
 
 def test_a_proof_cannot_be_reflected_or_replayed() -> None:

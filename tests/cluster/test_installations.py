@@ -515,7 +515,7 @@ def test_a_program_cannot_tell_a_node_a_configuration_of_another_installation(
 
 
 def test_swapped_disks_are_named_and_no_force_is_advised(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Status said that a quorum of the disks is lost, and advised to go on without them."""
 
@@ -528,6 +528,10 @@ def test_swapped_disks_are_named_and_no_force_is_advised(
             (tmp_path / "swapped").rename(tmp_path / "b")
             await made.start("a")
             await made.start("b")
+            assert "node a has the data directory of voter b of configuration 1" in caplog.text
+            assert "node b has the data directory of voter a of configuration 1" in caplog.text
+            assert "cluster replace" not in caplog.text
+            assert "set address" not in caplog.text
             capsys.readouterr()
             assert await made.command("status") != 0
             said = capsys.readouterr()

@@ -20,7 +20,7 @@ from tests.cluster.local_cluster import document
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 
 def test_voting_programs_share_locks_without_any_other_node() -> None:

@@ -18,7 +18,7 @@ from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.wire.address import Address
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import PROTOCOL, Hello
-from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
+from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.link import Link
 from coterie.cluster.wire.places import Places
 from tests.cluster.local_cluster import document, running, until
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.membership.membership import Membership
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 LEASE = 10.0
 
@@ -56,7 +56,7 @@ def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
 
     def caller(disk: str) -> Caller:
         calls.append(disk)
-        credentials = Credentials(membership.cluster, membership.digest)
+        credentials = membership.credentials(config.security.secret_bytes())
         return Caller(credentials, "participant", new_identity("test:1"), "a", disk=disk)
 
     async def main() -> None:

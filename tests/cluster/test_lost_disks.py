@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
 import pytest
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 ATTEMPT = Attempt(1, "changer")
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from coterie.cluster.membership.config import Config
     from coterie.cluster.wire.address import Address
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 TIMES = {"fault-tolerant": {"sigma": "0.05", "lambda": "0.05"}, "token-ring": {"pause": "0.01"}}
 MUTEXES = [

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from coterie import Coordinator
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 PROGRAMS = 10
 

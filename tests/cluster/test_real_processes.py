@@ -122,6 +122,7 @@ def test_without_a_quorum_locking_fails_and_works_again_when_nodes_return(
     assert asyncio.run(lock()) > int(token)
 
 
+@pytest.mark.usefixtures("open_and_guarded")
 def test_a_rolling_restart_under_load_loses_no_lock_and_repeats_no_token(
     cluster: Processes, tmp_path: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_a_rolling_restart_under_load_loses_no_lock_and_repeats_no_token(
     assert tokens == sorted(set(tokens))
 
 
+@pytest.mark.usefixtures("open_and_guarded")
 def test_nodes_killed_one_after_the_other_lose_no_lock_if_each_has_its_abstention(
     cluster: Processes, tmp_path: Path
 ) -> None:

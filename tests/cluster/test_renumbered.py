@@ -25,6 +25,8 @@ from tests.cluster.test_change_plan import configuration
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
+
 LONG_LEASE = 20.0  # far more than nodes take to start
 A, B, C, NEW_A, NEW_B = (Address("127.0.0.1", port) for port in range(1, 6))
 

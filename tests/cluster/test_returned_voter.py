@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+
 from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.locks.internals import engine_of
@@ -13,6 +15,8 @@ from tests.cluster.local_cluster import until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 
 def test_a_program_has_one_connection_to_it_and_its_votes_count(tmp_path: Path) -> None:

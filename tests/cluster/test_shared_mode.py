@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.engine import ClusterGroup
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 
 class Task:

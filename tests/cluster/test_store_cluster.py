@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from coterie.transactions.store.transaction import Transaction
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 A, B, C = (keys_at(site, 3) for site in (1, 2, 3))
 ACCOUNTS = [*A, *B, *C]
@@ -523,7 +523,11 @@ def test_a_wait_for_another_site_ends_with_the_timeout(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_store_keeps_out_who_does_not_know_its_secret(tmp_path: Path) -> None:
+def test_a_store_keeps_out_who_does_not_know_its_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COTERIE_SECRET_FILE", raising=False)  # it would be that of both
+
     async def main() -> None:
         written = document(2)
         for name in ("right", "wrong"):

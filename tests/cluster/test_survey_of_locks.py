@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.leases.frames import AskOwner
 
-pytestmark = pytest.mark.usefixtures("plain_and_tls")
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 LABELS = {"a1": "host:1", "b2": "host:2", "c3": "host:3"}
 

@@ -28,7 +28,7 @@ BOTH = OSError(
         (TimeoutError(errno.ETIMEDOUT, "Connect call failed"), "connection timed out"),
         (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "unknown host name"),
         (ProtocolError("the node closed the connection"), "the node closed the connection"),
-        (ConnectionResetError(), "ConnectionResetError"),
+        (ConnectionResetError(), "connection reset by peer"),
     ],
 )
 def test_an_error_is_explained_without_numbers_of_the_system(error: Exception, words: str) -> None:

@@ -17,6 +17,8 @@ from tests.locks.memory import in_loop
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
+
 TIMES = 200
 DESCRIPTORS = Path("/proc/self/fd")
 

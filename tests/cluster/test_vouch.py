@@ -25,6 +25,8 @@ from tests.cluster.local_cluster import Program, until
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
+
 MISTYPED = 20_000 * 60.0  # minutes for seconds: two weeks
 
 

@@ -40,6 +40,7 @@ class Records(NamedTuple):
     sessions: tuple[tuple[int, int], ...] = ()  # each with its counter
     queue: tuple[tuple[int, int, int], ...] = ()  # session, attempt, number
     number: int = 1  # the next one
+    condemned: tuple[int, ...] = ()  # sessions of programs that did not answer an operator
 
     def counter(self, session: int) -> int:
         """Return the counter of a session; 0 if it is not there."""
@@ -54,14 +55,17 @@ class Records(NamedTuple):
         """Begin a session; the first one in a run of the server closes the past."""
         made = self
         if self.noted != self.run:
-            made = self._replace(noted=self.run, closed=session, sessions=(), queue=())
-        made = made.put(session, 1)
+            made = self._replace(
+                noted=self.run, closed=session, sessions=(), queue=(), condemned=()
+            )
+        kept = tuple(each for each in made.condemned if each != session)
+        made = made.put(session, 1)._replace(condemned=kept)
         return made, ((PAST, made.closed),) if made.closed else ()
 
     def renew(self, session: int, _: int) -> tuple[Records, object]:
         """Move the counter on, and show the neighbour: the next session in the order of names."""
         counter = self.counter(session)
-        if not counter:
+        if not self._serves(session):
             return self, None
         made = self.put(session, counter + 1)
         others = [other for other, _ in made.sessions if other != session]
@@ -70,7 +74,7 @@ class Records(NamedTuple):
 
     def join(self, session: int, attempt: int) -> tuple[Records, object]:
         """Enter the queue, or look again: the number if that is inside, else all sessions before."""
-        if not self.counter(session):
+        if not self._serves(session):
             return self, None
         made = self
         if all(entry[:2] != (session, attempt) for entry in self.queue):
@@ -83,8 +87,21 @@ class Records(NamedTuple):
 
     def leave(self, session: int, attempt: int) -> tuple[Records, object]:
         """Leave the queue."""
+        if not self._serves(session):
+            return self, None
         queue = tuple(entry for entry in self.queue if entry[:2] != (session, attempt))
-        return self._replace(queue=queue), 1 if self.counter(session) else None
+        return self._replace(queue=queue), 1
+
+    def condemn(self) -> Records:
+        """Refuse the requests of the session that is inside from now on; its entries stay, and its counter moves on."""
+        if not self.queue or self.queue[0][0] in self.condemned:
+            return self
+        session = self.queue[0][0]
+        made = self.put(session, self.counter(session) + 1)
+        return made._replace(condemned=(*self.condemned, session))
+
+    def _serves(self, session: int) -> bool:
+        return bool(self.counter(session)) and session not in self.condemned
 
     def remove(self, session: int, counter: int) -> tuple[Records, object]:
         """End a session that still has this counter, with all of its entries; open what is closed."""
@@ -94,7 +111,8 @@ class Records(NamedTuple):
             return self, 1
         kept = tuple(each for each in self.sessions if each[0] != session)
         queue = tuple(entry for entry in self.queue if entry[0] != session)
-        return self._replace(sessions=kept, queue=queue), 1
+        left = tuple(each for each in self.condemned if each != session)
+        return self._replace(sessions=kept, queue=queue, condemned=left), 1
 
     def put(self, session: int, counter: int) -> Records:
         """Write a session."""
@@ -161,6 +179,7 @@ class Bounds(NamedTuple):
     faults: tuple[str, ...] = ()  # of the server, one of these
     closed: int = 0  # whether the server has been started just now
     ends_sessions: bool = False  # the server, by itself
+    condemns: bool = False  # an operator, the session that is inside
     neighbours: bool = False  # are observed by the answers to renewals
     hold: int = 4  # a lease for its holder, by its own clock
 
@@ -414,6 +433,8 @@ class LeaseWorld:
                 "emptied": state._replace(records=records.emptied()),
             }[fault]
             yield fault, after._replace(has_failed=True)
+        if bounds.condemns and (condemned := records.condemn()) is not records:
+            yield "is condemned", state._replace(records=condemned)
         if bounds.ends_sessions:
             for session, counter in records.sessions:
                 yield f"ends {session}", state._replace(records=records.remove(session, counter)[0])

@@ -232,7 +232,7 @@ async def test_what_the_dead_left_is_swept_away(tmp_path: Path) -> None:
             async with coterie.connect(f"file:{tmp_path}") as other:
                 assert await other.locked("a")
     async with coterie.connect(f"file:{tmp_path}"):
-        assert len(files(tmp_path / "boards")) == 2
+        assert len(files(tmp_path / "boards")) == 3
 
 
 @in_loop

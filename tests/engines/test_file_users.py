@@ -40,6 +40,7 @@ needs_root = pytest.mark.skipif(
 AS_USER = """
 import os, sys, asyncio, pwd, tempfile, traceback
 import coterie, coterie.sync, coterie.locks.deadlocks.waits, coterie.engines.file.waits
+import coterie.cli.root, coterie.cli.break_hold, coterie.engines.file.breaker
 from coterie.engines.file.directory import folder as directory
 directory.DEFAULT_FOLDER = sys.argv[1]
 os.environ.pop("COTERIE_DIR", None)
@@ -61,6 +62,21 @@ TRY = """
 with coterie.sync.connect(url) as c:
     held = c.lock("a").acquire(blocking=False)
     print("inside" if held is not None else c.holders("a")[0].owner)
+"""
+
+
+BREAK = """
+sys.exit(coterie.cli.root.run_command(["break", "a", "--yes", "--url", url]))
+"""
+# An order as the command writes it, without asking first whether it will be obeyed.
+ORDER = """
+from coterie.engines.file.directory.orders import write_order
+from coterie.engines.file.directory.pipes import ORDERS, Bells
+from coterie.engines.file.directory.program_record import programs
+with directory.Directory(sys.argv[1]).open() as folder, folder.enter("boards") as boards:
+    (program,) = programs(boards.descriptor)
+    number = write_order(boards, program, "a", 2**63 - 1, "here:1")
+    Bells(boards.descriptor).ring(program, number, ORDERS)
 """
 
 
@@ -96,6 +112,12 @@ class Machine:
         process = self.start(user, TRY, folder)
         stdout, stderr = process.communicate(timeout=BOUND_SECONDS)
         return (stdout or stderr).splitlines()[-1]
+
+    def end_hold(self, user: int, folder: Path | None = None) -> tuple[int, str]:
+        """Run `coterie break`, and return its status and what it says last."""
+        process = self.start(user, BREAK, folder)
+        stdout, stderr = process.communicate(timeout=BOUND_SECONDS)
+        return process.returncode, (stdout or stderr).splitlines()[-1]
 
     def end(self) -> None:
         for process in self._started:
@@ -200,11 +222,60 @@ def test_a_user_is_named_to_others_by_the_system_and_not_by_itself(machine: Mach
 
 
 @needs_root
+@pytest.mark.parametrize(
+    ("owner", "user", "may"),
+    [
+        (ROOT, ANN, True),
+        (ROOT, ROOT, True),
+        (ROOT, BOB, False),
+        (BOB, BOB, True),
+        (ANN, BOB, False),
+    ],
+)
+def test_who_may_end_a_hold(machine: Machine, owner: int, user: int, may: bool) -> None:
+    """The user of the program, root, and the owner of the directory."""
+    folder = machine.default
+    folder.mkdir()
+    folder.chmod(0o1777)
+    os.chown(folder, owner, owner)
+    holder, _ = machine.hold(ANN, folder)
+    status, said = machine.end_hold(user, folder)
+    if may:
+        assert (status, said[:14]) == (0, "told to stop: ")
+        assert machine.attempt(BOB, folder) == "inside"
+        _, stderr = holder.communicate("\n", timeout=BOUND_SECONDS)
+        assert "an operator has ended it" in stderr
+    else:
+        assert status == 78
+        assert "can end that" in said
+        assert machine.attempt(BOB, folder) != "inside"
+        assert holder.communicate("\n", timeout=BOUND_SECONDS) == ("", "")
+
+
+@needs_root
+def test_an_order_of_another_user_is_refused_by_the_program(machine: Machine) -> None:
+    holder, _ = machine.hold(ANN)
+    machine.start(BOB, ORDER).communicate(timeout=BOUND_SECONDS)
+    assert line_of_errors(holder).endswith(
+        "only our own user, root and the owner of the directory may give one"
+    )
+    assert machine.attempt(BOB) != "inside"
+    machine.start(ROOT, ORDER).communicate(timeout=BOUND_SECONDS)
+    assert "(root) has ended our hold of lock 'a'" in line_of_errors(holder)
+    assert machine.attempt(BOB) == "inside"
+
+
+def line_of_errors(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline().rstrip("\n")
+
+
+@needs_root
 def test_no_user_can_remove_the_files_of_another(machine: Machine) -> None:
     holder, _ = machine.hold(ROOT)
     folder = machine.default
-    boards = list((folder / "boards").iterdir())
-    assert len(boards) == 2
+    boards = sorted((folder / "boards").iterdir())  # first that, then its bell and its life
+    assert len(boards) == 3
 
     def remove() -> None:
         for path in (folder / "words", *boards, folder / "lines", folder / "boards", folder):

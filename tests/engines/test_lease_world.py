@@ -31,6 +31,8 @@ WORLDS = {
     "restart without memory": Bounds(renewals=(0, 1), faults=("restart without memory",)),
     "emptied": Bounds(renewals=(0, 1), faults=("emptied",)),
     "rates": Bounds(renewals=(0, 1), hold=6),
+    "condemned": Bounds(renewals=(1, 1), condemns=True),
+    "condemned late": Bounds(renewals=(1, 0), late=1, condemns=True),
 }
 SLOW_FIRST, FAST_FIRST = (2, 3), (3, 2)
 
@@ -57,6 +59,9 @@ def coarse_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
         ("restart without memory", SLOW_FIRST, 39_697, 1_609),
         ("emptied", SLOW_FIRST, 43_927, 1_744),
         ("rates", SLOW_FIRST, 11_044, 872),
+        ("condemned", SLOW_FIRST, 55_126, 3_398),
+        ("condemned", FAST_FIRST, 55_126, 3_398),
+        ("condemned late", SLOW_FIRST, 87_992, 5_304),
     ],
 )
 def test_all_rules_kept(name: str, rates: tuple[int, int], states: int, grants: int) -> None:
@@ -123,6 +128,12 @@ BROKEN = {
         "number=1",
         "restart without memory",
         "a token went back",
+    ),
+    "a condemned session is over at once": Broken(
+        Records,
+        "return made._replace(condemned=(*self.condemned, session))",
+        "return made.remove(session, made.counter(session))[0]",
+        "condemned",
     ),
     "entries outlive their session": Broken(
         Records,

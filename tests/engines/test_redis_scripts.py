@@ -34,6 +34,7 @@ KINDS = (
     "join",
     "leave",
     "remove",
+    "condemn",
     "open the past",
     "empty",
     "run",
@@ -99,7 +100,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeySupplier]
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_scripts_answer_as_the_model_does(server: ValkeySupplier, seed: int) -> None:
+def test_scripts_answer_as_the_model_does(  # noqa: PLR0912 - one for each request
+    server: ValkeySupplier, seed: int
+) -> None:
     draw, real, model = random.Random(seed), Scripts(server), Records()
     real.say("FLUSHALL")
     last = 0
@@ -125,6 +128,9 @@ def test_scripts_answer_as_the_model_does(server: ValkeySupplier, seed: int) -> 
                 counter = model.counter(session) - draw.randint(0, 1)
                 model, _ = model.remove(session, counter)
                 real.ask(scripts.REMOVE, session, counter)
+            case "condemn":
+                model = model.condemn()
+                real.ask(scripts.CONDEMN, LOCK, "who")
             case "open the past":
                 model, _ = model.remove(PAST, session)
                 real.ask(scripts.OPEN_PAST, session, LEASE_MS)

@@ -75,6 +75,7 @@ class Variant(msgspec.Struct, frozen=True):
     sound: bool = True
     flaw: Flaw | None = None
     tolerates: tuple[str, ...] = ()  # faults, beyond those that all variants tolerate
+    causal: bool = True  # False: not after faults that it tolerates, though the others are
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -147,6 +148,15 @@ class Algorithm(msgspec.Struct, frozen=True):
         """Name the faults under which this variant stays safe and live."""
         chosen = self.variant(variant)
         return (*self.tolerates, *chosen.tolerates) if chosen.sound else ()
+
+    def assumptions(self, variant: str) -> tuple[str, ...]:
+        """Name what this variant assumes: not that there is none of a fault which it tolerates."""
+        needless = {f"no {fault}" for fault in self.faults_tolerated(variant)}
+        return tuple(each for each in self.assumes if each not in needless)
+
+    def keeps_order(self, variant: str) -> bool:
+        """Return whether this variant is causal, also after the faults that it tolerates."""
+        return self.causal and self.variant(variant).causal
 
     def setup(
         self, size: int, variant: str | None = None, parameters: Mapping[str, str] | None = None

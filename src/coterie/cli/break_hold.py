@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.common.output import say
-from coterie.errors import Unavailable, UsageError
+from coterie.errors import UsageError
 
 if TYPE_CHECKING:
-    from coterie.cluster.admin.holds import Holding, NodeAnswer
+    from collections.abc import Mapping
 
-NOT_HELD = 1
+    from coterie.locks.breaker import EndedHolds, FoundHold
+
+NOT_HELD = KEPT = 1  # the answer is no
 
 
 @click.command("break")
 @click.argument("name")
-@click.option("--url", metavar="URL", help="The cluster; default: COTERIE_URL, then coterie.toml.")
+@click.option(
+    "--url",
+    metavar="URL",
+    help="Where the lock is; default: COTERIE_URL, then coterie.toml, then file:.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask for the name again.")
 def command(*, name: str, url: str | None, yes: bool) -> int:
     """End the hold of the lock NAME, whichever program has it.
@@ -29,44 +35,45 @@ def command(*, name: str, url: str | None, yes: bool) -> int:
     still does. Code that neither heeds the loss nor hands over its token goes on beside the next
     holder: look first whether that does harm.
 
-    A program that hangs or is cut off needs no command: its lease runs out.
+    A program that hangs or is cut off needs no command where there are leases: its lease runs out.
+    Where it does not answer, the command says what it could do, and what is left to do.
 
-    With an operator secret (COTERIE_OPERATOR_SECRET_FILE, or operator-secret-file in coterie.toml)
-    only those can do this that have it. The nodes log it. The exit status is 1 if it is not held.
+    On a cluster with an operator secret (COTERIE_OPERATOR_SECRET_FILE, or operator-secret-file in
+    coterie.toml) only those can do this that have it; on a server those who have the right to take the
+    lock; in a directory (file:) the user of the program, root, and the owner of the directory. It is
+    logged by the nodes of a cluster, and elsewhere by the program. The exit status is 1 if the lock is
+    not held, or if a program does not answer and keeps it.
     """
-    from coterie.cluster.admin.holds import break_hold, find_hold  # noqa: PLC0415 - needs ssl
-    from coterie.cluster.url import make_visit  # noqa: PLC0415 - as above
+    from coterie.locks.breaker import find_breaker  # noqa: PLC0415 - with what the URL needs
     from coterie.locks.names import check_name  # noqa: PLC0415 - as above
-    from coterie.locks.url import choose_url, scheme_of  # noqa: PLC0415 - as above
+    from coterie.locks.url import choose_url  # noqa: PLC0415 - as above
 
-    chosen, lock = choose_url(url), check_name(name)
-    if scheme_of(chosen) != "coterie":
-        raise UsageError(
-            f"only holds on a cluster can be ended, not on {scheme_of(chosen)}:; end the program,"
-            " or remove its lock with the tools of that engine"
-        )
-    visit = make_visit(chosen)
-    holding = asyncio.run(find_hold(visit, lock))
-    _show(holding)
-    if not holding.participants:
+    breaker, lock = find_breaker(choose_url(url)), check_name(name)
+    found = asyncio.run(breaker.find(lock))
+    _show(found)
+    if not found.participants:
         click.echo(f"lock {lock!r} is not held", err=True)
         return NOT_HELD
     if not yes and not _confirmed(name, lock):
         click.echo("nothing was done", err=True)
         return UsageError.exit_status
-    return _report(asyncio.run(break_hold(visit, holding)))
+    return _report(asyncio.run(breaker.end(found)))
 
 
-def _show(holding: Holding) -> None:
-    found = holding.state
-    for node, trouble in holding.troubles.items():
+def _show(found: FoundHold) -> None:
+    lock = found.state
+    _show_troubles(found.troubles)
+    for owner, token in dict.fromkeys((party.owner, party.token) for party in lock.holders):
+        say(f"{owner} holds {lock.name!r} with token {token}", err=True)
+    for owner in lock.silent:
+        say(f"{owner} may hold {lock.name!r} and does not answer", err=True)
+    if found.participants:
+        click.echo(f"{len(lock.waiters)} wait for it", err=True)
+
+
+def _show_troubles(troubles: Mapping[str, str]) -> None:
+    for node, trouble in troubles.items():
         say(f"node {node} could not be asked: {trouble}", err=True)
-    for owner, token in dict.fromkeys((party.owner, party.token) for party in found.holders):
-        say(f"{owner} holds {found.name!r} with token {token}", err=True)
-    for owner in found.silent:
-        say(f"{owner} may hold {found.name!r} and does not answer", err=True)
-    if holding.participants:
-        click.echo(f"{len(found.waiters)} wait for it", err=True)
 
 
 def _confirmed(*spellings: str) -> bool:
@@ -77,20 +84,17 @@ def _confirmed(*spellings: str) -> bool:
     return typed in spellings
 
 
-def _report(answers: list[NodeAnswer]) -> int:
-    too_old = sorted({label for answer in answers for label in answer.too_old})
-    told = sorted({label for answer in answers for label in answer.told})
-    for answer in answers:
-        if answer.trouble:
-            say(f"node {answer.node} could not be asked: {answer.trouble}", err=True)
-    if told:
-        say(f"told to stop: {', '.join(told)}")
+def _report(outcome: EndedHolds) -> int:
+    _show_troubles(outcome.troubles)
+    if outcome.told:
+        say(f"told to stop: {', '.join(outcome.told)}")
+    for line in outcome.ended:
+        say(line)
+    for line in outcome.failed:
+        say(line, err=True)
+    if outcome.failed:
+        return KEPT
+    if outcome.told or outcome.ended:
         return 0
-    if too_old:
-        raise UsageError(
-            f"{', '.join(too_old)} runs a version of coterie that cannot be told: end the program"
-        )
-    if all(answer.trouble for answer in answers):
-        raise Unavailable("no node could be asked")
     click.echo("it is not held any more", err=True)
     return NOT_HELD

@@ -24,7 +24,7 @@ COMMANDS = {
     "secret": ("secret", "Print a random secret for a cluster."),
     "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
     "cluster": ("cluster", "Change the voters of a running cluster."),
-    "break": ("break_hold", "End the hold of a lock on a cluster."),
+    "break": ("break_hold", "End the hold of a lock, whichever program has it."),
     "record": ("lab.record", "Record what a cluster of a classic algorithm does."),
     "doctor": ("doctor", "Look at clock, disk, nodes and certificates."),
     "algorithms": ("lab.algorithms", "List the algorithms and their costs."),

@@ -156,7 +156,7 @@ def command(
     name = _choose(config, node, is_open=is_open)
     nodes = partial(_node, config, name, new_cluster=new_cluster)
     pages = _Pages(f"coterie:{path or ''}", web)
-    run(_serve(nodes, pages, lambda: None, until_eof=until_eof))
+    run(_serve(_found(nodes), pages, lambda: None, until_eof=until_eof))
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -256,15 +256,15 @@ class _Joined(NamedTuple):
 
     def run(self, web: int | None, *, until_eof: bool) -> None:
         """Run the node until a signal."""
-        run(self._serve(self.place(), _Pages(self.url, web), until_eof=until_eof))
+        found = self._find(self.place())
+        run(_serve(found, _Pages(self.url, web), lambda: None, until_eof=until_eof))
 
-    async def _serve(self, place: Location, pages: _Pages, *, until_eof: bool) -> None:
+    async def _find(self, place: Location) -> Nodes:
         visit = make_visit(self.url)
         if not self.is_open:
             check_closed(place.node, place.listen, visit.security)
         config = await spare_config(place, visit)
-        nodes = partial(_node, config, place.node, new_cluster=False)
-        await _serve(nodes, pages, lambda: None, until_eof=until_eof)
+        return partial(_node, config, place.node, new_cluster=False)
 
 
 def check_closed(node: str, listen: Address, security: Security) -> None:
@@ -288,9 +288,18 @@ def _choose(config: Config, node: str | None, *, is_open: bool) -> str:
     return name
 
 
+async def _found(nodes: Nodes) -> Nodes:
+    return nodes
+
+
 async def _serve(
-    nodes: Nodes, pages: _Pages, ready: Callable[[], None], *, until_eof: bool
+    finding: Coroutine[Any, Any, Nodes],
+    pages: _Pages,
+    ready: Callable[[], None],
+    *,
+    until_eof: bool,
 ) -> None:
+    """Run nodes until a signal; it also ends a node that waits for the cluster that it joins."""
     over = asyncio.Event()
     failures: list[CoterieError] = []
 
@@ -304,14 +313,30 @@ async def _serve(
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, over.set)
             stack.callback(loop.remove_signal_handler, number)
-        await stack.enter_async_context(pages.served())  # first: a port that is taken ends it here
-        await stack.enter_async_context(nodes(fail))
         if until_eof:
             on_end_of_input(over.set)
+        nodes = await _unless(over, finding)
+        if nodes is None:
+            return
+        await stack.enter_async_context(pages.served())  # first: a port that is taken ends it here
+        await stack.enter_async_context(nodes(fail))
         ready()
         await over.wait()
         if failures:
             raise failures[0]
+
+
+async def _unless(over: asyncio.Event, finding: Coroutine[Any, Any, Nodes]) -> Nodes | None:
+    """Return what is found, or None if it was over before."""
+    found = asyncio.ensure_future(finding)
+    ended = asyncio.ensure_future(over.wait())
+    try:
+        await asyncio.wait({found, ended}, return_when=asyncio.FIRST_COMPLETED)
+        return found.result() if found.done() else None
+    finally:
+        found.cancel()
+        ended.cancel()
+        await asyncio.wait({found, ended})
 
 
 @contextlib.asynccontextmanager
@@ -352,7 +377,8 @@ def _run_dev(
     config = convert(document)
     url = nodes.url_of(config)
     ready = partial(_introduce, url, size)
-    run(_serve(partial(nodes.running, config), _Pages(url, web), ready, until_eof=until_eof))
+    running = _found(partial(nodes.running, config))
+    run(_serve(running, _Pages(url, web), ready, until_eof=until_eof))
 
 
 def _introduce(url: str, nodes: int) -> None:

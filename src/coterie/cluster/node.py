@@ -116,9 +116,10 @@ class Node:
             self._tasks.run(self._catch_up())
             self._tasks.run(find_rivals(self.config, self.voting))
         decided = self.voting.membership
-        if not self.voting.votes:
-            self._introduce_spare(decided)
-        self._compare_address(decided)
+        if not self._has_disk_of_another(decided):
+            if not self.voting.votes:
+                self._introduce_spare(decided)
+            self._compare_address(decided)
         written = {member.name for member in self.config.membership.members}
         names = {member.name for member in decided.members}
         if self.config.membership.decided is None and written != names:
@@ -133,6 +134,20 @@ class Node:
                 },
                 extra={"event": "file-differs"},
             )
+
+    def _has_disk_of_another(self, decided: Membership) -> bool:
+        """Say whose data directory it is, if volumes were swapped or one was copied."""
+        identity, number = self.voting.voter.identity, decided.configuration.number
+        owners = [decided.at(seat).name for seat in decided.seats if decided.disk(seat) == identity]
+        if not decided.decided or not owners or self.name in owners:
+            return False
+        logger.error(
+            "node %(node)s has the data directory of voter %(owner)s of configuration %(number)d, or a copy of it:"
+            " start it with its own",
+            {"node": self.name, "owner": owners[-1], "number": number},
+            extra={"event": "disk-of-another"},
+        )
+        return True
 
     def _compare_address(self, decided: Membership) -> None:
         """Say where programs look for this voter, if they would not find it there."""

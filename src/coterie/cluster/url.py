@@ -21,6 +21,7 @@ from coterie.locks.url import without_password
 
 if TYPE_CHECKING:
     from coterie.cluster.membership.membership import Membership
+    from coterie.locks.breaker import Breaker
     from coterie.locks.status import Source
 
 DETECTION = "deadlock-detection"
@@ -83,6 +84,13 @@ async def find_source(url: str) -> Source:
     from coterie.cluster.admin.status import ClusterSource  # noqa: PLC0415 - as above
 
     return ClusterSource(make_visit(url))
+
+
+def make_breaker(url: str) -> Breaker:
+    """Return what ends holds on a cluster."""
+    from coterie.cluster.admin.holds import ClusterBreaker  # noqa: PLC0415 - not for locks
+
+    return ClusterBreaker(make_visit(url))
 
 
 def make_visit(url: str) -> Visit:

@@ -19,7 +19,7 @@ from coterie.cluster.node import Node
 from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from pathlib import Path
 
     from coterie.cluster.membership.config import Config
@@ -50,7 +50,8 @@ def local_document(names: Iterable[str], first_port: int = 0, **settings: Any) -
 
 def write_document(document: dict[str, Any], folder: Path) -> Path:
     """Write the cluster file of a document whose settings are texts and numbers; return its path."""
-    settings = {name: value for name, value in document.items() if name != "nodes"}
+    settings = {name: value for name, value in document.items() if name not in ("nodes", "tls")}
+    settings |= {f"tls.{name}": value for name, value in document.get("tls", {}).items()}
     # A text or a number is written in TOML as in JSON.
     lines = [f"{name} = {msgspec.json.encode(value).decode()}" for name, value in settings.items()]
     for name, node in document["nodes"].items():
@@ -88,8 +89,10 @@ class NodeProcess:
     Ctrl-C reaches us and not the node. Its input ends when we end, however that happens, and then it ends, too.
     """
 
-    def __init__(self, name: str, log: Path, *arguments: str) -> None:
-        """Start it with these arguments; its output is appended to the log."""
+    def __init__(
+        self, name: str, log: Path, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start it with these arguments and variables; its output is appended to the log."""
         self.name = name
         self._log = log
         self._stopped = False
@@ -101,7 +104,7 @@ class NodeProcess:
                 stdin=subprocess.PIPE,
                 stdout=file,
                 stderr=file,
-                env=own_environment(),
+                env=own_environment() | dict(environment or {}),
                 process_group=0,
             )
 

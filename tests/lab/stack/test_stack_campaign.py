@@ -153,6 +153,11 @@ def test_a_cluster_whose_last_voter_is_the_only_one_keeps_its_disk() -> None:
     assert "quorums lost" not in outcome.counts
 
 
+def test_a_node_that_goes_down_in_a_handshake_is_called_again_within_a_lease_or_a_second() -> None:
+    outcome = run_seed(1302996, "shutdowns")
+    assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+
+
 @pytest.mark.parametrize("workload", ["pauses", "classic-long"])
 def test_to_wait_for_a_long_hold_is_no_fault(
     monkeypatch: pytest.MonkeyPatch, workload: str

@@ -232,10 +232,22 @@ def test_what_a_voter_has_promised_outlasts_its_end(stage: Stage) -> None:
     before, after = voter(1, configuration(1)), voter(1, configuration(1))
     monitor = ConfigurationMonitor(stage.world)
     before.succession = Succession(Attempt(1, "changer"))
-    monitor.kept("n1", before, before)
-    monitor.kept("n1", before, voter(1, configuration(2)))
+    monitor.kept("n1", before, before, resumed=False)
+    monitor.kept("n1", before, voter(1, configuration(2)), resumed=False)
     assert not stage.verdict()
-    monitor.kept("n1", before, after)
+    monitor.kept("n1", before, after, resumed=False)
+    assert stage.verdict() == "kept"
+
+
+def test_only_a_voter_that_goes_on_with_its_sessions_may_abstain_for_less_time(
+    stage: Stage,
+) -> None:
+    before, after = voter(1, configuration(1)), voter(1, configuration(1))
+    monitor = ConfigurationMonitor(stage.world)
+    before.abstention, after.abstention = 5.0, 3.0
+    monitor.kept("n1", before, after, resumed=True)
+    assert not stage.verdict()
+    monitor.kept("n1", before, after, resumed=False)
     assert stage.verdict() == "kept"
 
 

@@ -65,7 +65,7 @@ def _summary(algorithm: Algorithm) -> list[str]:
                 costs.client_delay(setup).formula,
                 costs.synchronisation_delay(setup).formula,
                 links,
-                "yes" if algorithm.causal else "no",
+                "yes" if algorithm.keeps_order(algorithm.variants[0].name) else "no",
             ]
         case ElectionCosts() as costs:
             ends = dict.fromkeys([costs.best(setup).formula, costs.worst(setup).formula])
@@ -95,6 +95,7 @@ def _facts(algorithm: Algorithm) -> dict[str, Any]:
                 "summary": variant.summary,
                 "sound": variant.sound,
                 "tolerates": algorithm.faults_tolerated(variant.name),
+                "causal": algorithm.keeps_order(variant.name),
             }
             for variant in algorithm.variants
         ],

@@ -23,7 +23,7 @@ from coterie.locks.names import BYTES_MAX, check_name, permit_name
 from coterie.locks.url import choose_url, scheme_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from coterie.engines.file.directory.lock_file import LockDirectory, LockHandle
 
@@ -231,7 +231,7 @@ def _run(  # noqa: PLR0917 - all of it is needed
 ) -> int:
     """Run the program, release, and return the exit status."""
     tokens = {name: handle.token or 0 for name, handle in handles.items()}
-    lost, reason = next(iter(tokens)), ""
+    lost, reason = "", ""
     try:
         lifelines = [each for handle in handles.values() for each in handle.lend()]
         group = Group(job.program, environment(tokens, waited), lifelines, mask)
@@ -239,7 +239,7 @@ def _run(  # noqa: PLR0917 - all of it is needed
         _complain(f"{job.program[0]}: {error.strerror}")
         status = failure(error)
     else:
-        status, reason = _wait(group, directory, job, numbers)
+        status, lost, reason = _wait(group, directory, handles, job, numbers)
     # A loss that has not been noticed yet must not pass for a good release.
     unnoticed = not reason and not directory.in_place()
     for handle in reversed(handles.values()):
@@ -256,10 +256,14 @@ def _run(  # noqa: PLR0917 - all of it is needed
 
 
 def _wait(
-    group: Group, directory: LockDirectory, job: Job, numbers: Sequence[int]
-) -> tuple[int, str]:
-    """Wait for the end of the program; return its status and, if the lock was lost, the reason."""
-    reason = ""
+    group: Group,
+    directory: LockDirectory,
+    handles: Mapping[str, LockHandle],
+    job: Job,
+    numbers: Sequence[int],
+) -> tuple[int, str, str]:
+    """Wait for the end of the program; return its status and, if a lock was lost, which one and why."""
+    lost, reason = "", ""
     due = time.monotonic() + WATCH_SECONDS
     group.go_on()
     while (status := group.reap()) is None:
@@ -268,18 +272,35 @@ def _wait(
             if reason:  # and the time to end is over
                 group.signal(signal.SIGKILL)
                 due = FOREVER
-            elif directory.in_place():
-                due = time.monotonic() + WATCH_SECONDS
-            else:
-                reason = directory.loss
-                due = _end(group, job)
+                continue
+            lost, reason = _look(directory, handles)
+            due = _end(group, job) if reason else time.monotonic() + WATCH_SECONDS
         elif number == signal.SIGCONT:
             group.go_on()
         elif number != signal.SIGCHLD:
             group.signal(number)
     if reason and job.on_lost != "ignore":
         group.signal(signal.SIGKILL)  # what has outlived the program itself
-    return status, reason
+    return status, lost, reason
+
+
+def _look(directory: LockDirectory, handles: Mapping[str, LockHandle]) -> tuple[str, str]:
+    """Look whether a lock is lost: return which one, and why; both are empty if none is.
+
+    The order of an operator is obeyed as soon as the program has ended, and the board says so now.
+    """
+    if not directory.in_place():
+        return next(iter(handles)), directory.loss
+    for order in directory.orders():
+        from coterie.engines.file.directory.orders import RefusedOrder  # noqa: PLC0415 - not on Windows
+        from coterie.locks.breaker import BROKEN  # noqa: PLC0415 - with asyncio, and seldom needed
+
+        if isinstance(order, RefusedOrder):
+            _complain(f"an order of uid {order.user} to end the hold is refused")
+        elif order.lock in handles and (handles[order.lock].token or 0) <= order.token:
+            handles[order.lock].note_end()
+            return order.lock, BROKEN
+    return "", ""
 
 
 def _end(group: Group, job: Job) -> float:

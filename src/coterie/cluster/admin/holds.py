@@ -12,29 +12,12 @@ from coterie.cluster.wire.handshake import OtherSecretError
 from coterie.cluster.wire.query import consult
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import BreakHold, HoldBroken
-from coterie.errors import ConfigError, CoterieError, UsageError
-from coterie.locks.engine import LockState
+from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
+from coterie.locks.breaker import EndedHolds, FoundHold
 
 if TYPE_CHECKING:
     from coterie.cluster.client.access import Visit
     from coterie.process import ProcessId
-
-TOKEN_MAX = 2**63 - 1
-
-
-class Holding(msgspec.Struct, frozen=True):
-    """A lock, and whose holds of it were seen."""
-
-    state: LockState
-    participants: tuple[str, ...]  # their identities; none: the lock is not held
-    troubles: dict[str, str]  # why nodes could not be asked, by name
-
-    @property
-    def token(self) -> int:
-        """The last one of the holds; of a program that does not answer it is not known."""
-        if self.state.silent:
-            return TOKEN_MAX
-        return max((party.token or 0 for party in self.state.holders), default=0)
 
 
 class NodeAnswer(msgspec.Struct, frozen=True):
@@ -46,7 +29,7 @@ class NodeAnswer(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-async def find_hold(visit: Visit, lock: str) -> Holding:
+async def find_hold(visit: Visit, lock: str) -> FoundHold:
     """Look which programs hold a lock; raises `UsageError` if the cluster has no leases."""
     membership = await visit.learn()
     if membership.algorithm is not None:
@@ -56,10 +39,10 @@ async def find_hold(visit: Visit, lock: str) -> Holding:
         )
     found, survey = await inspect_lock(visit, lock)
     troubles = {node.name: node.trouble for node in found.nodes if node.trouble}
-    return Holding(found.locks[0], tuple(survey.suspects(lock)), troubles)
+    return FoundHold(found.locks[0], tuple(survey.suspects(lock)), troubles)
 
 
-async def break_hold(visit: Visit, holding: Holding) -> list[NodeAnswer]:
+async def break_hold(visit: Visit, holding: FoundHold) -> list[NodeAnswer]:
     """Have all nodes tell the holders that were seen that their hold is over.
 
     A holder that is connected to one of them stops to count it, and gives all votes back at once. One
@@ -90,3 +73,30 @@ async def break_hold(visit: Visit, holding: Holding) -> list[NodeAnswer]:
             f"no node takes orders from here: {refusals[0]}, or operator-secret-file in coterie.toml"
         )
     return answers
+
+
+class ClusterBreaker:
+    """Ends holds on a cluster."""
+
+    def __init__(self, visit: Visit) -> None:
+        """Remember how to reach it."""
+        self._visit = visit
+
+    async def find(self, lock: str) -> FoundHold:
+        """Ask the nodes and the programs that they name."""
+        return await find_hold(self._visit, lock)
+
+    async def end(self, found: FoundHold) -> EndedHolds:
+        """Have all nodes tell the holders."""
+        answers = await break_hold(self._visit, found)
+        told = sorted({label for answer in answers for label in answer.told})
+        too_old = sorted({label for answer in answers for label in answer.too_old})
+        if too_old and not told:
+            raise UsageError(
+                f"{', '.join(too_old)} runs a version of coterie that cannot be told: end the program"
+            )
+        troubles = {answer.node: answer.trouble for answer in answers if answer.trouble}
+        if len(troubles) == len(answers):
+            said = "; ".join(f"{node}: {trouble}" for node, trouble in troubles.items())
+            raise Unavailable(f"no node could be asked: {said}")
+        return EndedHolds(tuple(told), troubles=troubles)

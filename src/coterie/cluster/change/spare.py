@@ -48,8 +48,8 @@ class Location(NamedTuple):
 async def spare_config(place: Location, visit: Visit) -> Config:
     """Return the configuration of a node that joins, or that is a voter since it has joined.
 
-    It waits until that cluster has a number. Raises `Unavailable` if no node can be asked that knows
-    it, and `ConfigError` if it can never have one.
+    It waits until a node of that cluster answers and it has a number. Raises `ConfigError` if it can
+    never have one.
     """
     name = check_plain_name(place.node, of="node")
     storage = Storage(place.data)
@@ -76,8 +76,7 @@ async def _membership(place: Location, visit: Visit, storage: Storage) -> Member
     try:
         learnt = await _learn_when_formed(place, visit, known)
     except Unavailable as error:
-        if known is None:
-            raise
+        assert known is not None, "without that it waits for an answer"
         logger.warning(
             "node %(node)s goes by what it knew when it ended: %(reason)s",
             {"node": place.node, "reason": error},
@@ -105,25 +104,31 @@ async def _learn(place: Location, visit: Visit, known: Membership | None) -> Mem
 
 
 async def _learn_when_formed(place: Location, visit: Visit, known: Membership | None) -> Membership:
-    """Ask until the cluster has a number, and say what it lacks."""
+    """Ask until the cluster has a number, and say what it lacks.
+
+    A node that has known one waits for no answer: what it knew may do.
+    """
     said = ""
     while True:
-        learnt = await _learn(place, visit, known)
-        _check_algorithm(learnt)
-        if learnt.decided is not None:
-            _check_proof(learnt, visit.security)
-            return learnt
         try:
+            learnt = await _learn(place, visit, known)
+            _check_algorithm(learnt)
+            if learnt.decided is not None:
+                _check_proof(learnt, visit.security)
+                return learnt
             await forming_goal(learnt, visit.security, commanded=False)
             reason = "all its nodes are there"
         except NotFormed as error:
             reason = str(error)
+        except Unavailable as error:
+            if known is not None:
+                raise
+            reason = str(error)
         if reason != said:
             said = reason
             logger.warning(
-                "node %(node)s waits until cluster %(cluster)s is formed, before it can join it:"
-                " %(reason)s",
-                {"node": place.node, "cluster": learnt.cluster, "reason": reason},
+                "node %(node)s waits until the cluster that it joins is formed: %(reason)s",
+                {"node": place.node, "reason": reason},
                 extra={"event": "spare-waits"},
             )
         await asyncio.sleep(RETRY_SECONDS)

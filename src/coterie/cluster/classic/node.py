@@ -276,14 +276,16 @@ class Classic:
         except BaseException:
             await self.stop()
             raise
+        variant = self.setup.variant
         logger.warning(
-            "node %(node)s runs %(algorithm)s: it assumes %(assumes)s, and tolerates %(tolerates)s;"
+            "node %(node)s runs %(algorithm)s (%(variant)s): it assumes %(assumes)s, and tolerates %(tolerates)s;"
             " there are no leases and no fence",
             {
                 "node": self.name,
                 "algorithm": self.algorithm.name,
-                "assumes": ", ".join(self.algorithm.assumes) or "nothing",
-                "tolerates": ", ".join(self.algorithm.tolerates) or "nothing else",
+                "variant": variant,
+                "assumes": ", ".join(self.algorithm.assumptions(variant)) or "nothing",
+                "tolerates": ", ".join(self.algorithm.faults_tolerated(variant)) or "nothing else",
             },
             extra={"event": "classic-node-starts"},
         )

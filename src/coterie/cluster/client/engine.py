@@ -11,6 +11,7 @@ from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
 from coterie.errors import UsageError
+from coterie.locks.breaker import BROKEN
 from coterie.locks.deadlocks.search import DeadlockSearch
 from coterie.locks.deadlocks.waits import Waits
 from coterie.locks.engine import follow
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 ClusterGroup: TypeAlias = "LeaseGroup[ParticipantHost]"
 
 LAPSED = "its lease could not be renewed by a quorum of nodes in time"
-REVOKED = "an operator has ended it with coterie break"
 LEASE_SECONDS_MIN = 0.1
 
 
@@ -242,7 +242,7 @@ def _tell(group: ClusterGroup, event: Event) -> None:
         case Acquired(lock, token):
             group.acquired(lock, token)
         case Lost(lock, token, revoked):
-            group.lose(lock, token, REVOKED if revoked else LAPSED)
+            group.lose(lock, token, BROKEN if revoked else LAPSED)
         case Unwanted(lock):
             group.unwanted(lock)
         case _:

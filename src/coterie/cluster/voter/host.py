@@ -191,6 +191,11 @@ class VoterHost:
         return self._hosted.expired
 
     @property
+    def resumed(self) -> bool:
+        """Whether it went on from an orderly end, as the same voter with all its sessions."""
+        return self._hosted.resumed
+
+    @property
     def recovers(self) -> bool:
         """Whether other nodes have to say first which numbers may have been used."""
         return self._hosted.recovers

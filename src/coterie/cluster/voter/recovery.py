@@ -52,7 +52,7 @@ async def recover(config: Config, voting: VoterHost) -> None:
         # It may have been one of several voters since, which the file does not name.
         logger.warning(
             "node %(node)s has an empty data directory and abstains: no other node of its file can say"
-            " what was there before; --new-cluster vouches that it was nothing",
+            " what was there before; if none has ever run, --new-cluster vouches for that",
             {"node": voting.node},
             extra={"event": "node-recovers"},
         )
@@ -73,7 +73,7 @@ async def recover(config: Config, voting: VoterHost) -> None:
             voting.wait_for([member.name for member in missing.values()])
             logger.warning(
                 "node %(node)s has an empty data directory and abstains until it has heard from %(awaited)s;"
-                " --new-cluster vouches that there is nothing to hear",
+                " if no node of this cluster has ever run, --new-cluster vouches for that",
                 {"node": voting.node, "awaited": ", ".join(voting.awaited)},
                 extra={"event": "node-recovers"},
             )

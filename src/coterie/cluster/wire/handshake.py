@@ -232,7 +232,9 @@ class Caller:
             credentials.identity,
         )
 
-    async def greet(self, connection: Connection) -> Welcome:
+    async def greet(
+        self, connection: Connection, patience: float = HANDSHAKE_SECONDS_MAX
+    ) -> Welcome:
         """Say hello and check the answer; raise `ProtocolError` if either end refuses the other.
 
         It is `OtherInstallationError` if the node is of another cluster, `OtherNodeError` if it is not the
@@ -245,7 +247,7 @@ class Caller:
         )
         connection.send(self.hello)
         try:
-            async with asyncio.timeout(HANDSHAKE_SECONDS_MAX):
+            async with asyncio.timeout(patience):
                 return await answer
         except TimeoutError:
             raise ProtocolError("no answer to the handshake") from None
@@ -389,11 +391,13 @@ class Greeter:
             if connection.hung_up:
                 # A caller checks our proof before it shows its own, and leaves if it is wrong, or if
                 # we are not the node, with the disk, that it wants. An earlier version does not say which.
-                connection.complain(
-                    f"{hello.label!r} did not prove itself when it had our proof: it wants another node,"
-                    " or this one with another data directory, or its secret is another one; its own"
-                    " log says which"
-                )
+                why = "it has ended, or did not wait for our answer"
+                if welcome.protocol == OLDEST_PROTOCOL:
+                    why = (
+                        "it wants another node, or this one with another data directory, or its secret is"
+                        " another one; its own log says which"
+                    )
+                connection.complain(f"{hello.label!r} did not prove itself: {why}")
 
         connection.use(conclude, give_up)
 

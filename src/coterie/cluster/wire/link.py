@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coterie import system
 from coterie.cluster.wire.connection import Connection
-from coterie.cluster.wire.handshake import OtherDiskError, OtherNodeError
+from coterie.cluster.wire.handshake import HANDSHAKE_SECONDS_MAX, OtherDiskError, OtherNodeError
 from coterie.cluster.wire.trouble import explain_at
 from coterie.errors import ProtocolError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from coterie.cluster.wire.handshake import Caller
 
 DIAL_SECONDS_MAX = 3.0
+GREETING_SECONDS_MIN = 1.0  # for an answer to the handshake, if the lease is shorter
 FIRST_PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 1.0
 CALLS_PER_LEASE = 8
@@ -234,7 +235,12 @@ class Link:
         connection = await dial(address, self._tls)
         began = system.now()
         try:
-            welcome = await self._caller(self._disk).greet(connection)
+            # A machine that went down with the hello in its memory never answers, and is back before the
+            # longest handshake is over: the voter must not be missed for many leases.
+            patience = max(GREETING_SECONDS_MIN, self._lease())
+            welcome = await self._caller(self._disk).greet(
+                connection, min(patience, HANDSHAKE_SECONDS_MAX)
+            )
             self._note_place(address, welcome.node, welcome.disk)
             self.delay_seconds = (system.now() - began) / 2
             self._meet(welcome.disk)

@@ -25,6 +25,8 @@ def explain(error: Exception) -> str:
         return ", ".join(dict.fromkeys(os.strerror(int(number)).lower() for number in numbers))
     if isinstance(error, TimeoutError):
         return "no answer"
+    if isinstance(error, ConnectionResetError) and not text:
+        return "connection reset by peer"  # asyncio leaves the number out, where the system has one
     return text or type(error).__name__
 
 

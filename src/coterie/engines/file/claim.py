@@ -109,7 +109,9 @@ class FileClaim:
     def valid(self) -> bool:
         """Return True if the lock is ours: entered, and its file still there for all to see."""
         handle = self._handle  # another thread may end the claim meanwhile
-        return handle is not None and self.token is not None and handle.directory.in_place()
+        if handle is None or self.token is None or self._loss:
+            return False
+        return handle.directory.in_place()
 
     @property
     def stands(self) -> bool:
@@ -152,6 +154,27 @@ class FileClaim:
             self._lost.set_result(reason)
         if self._on_loss is not None:
             self._engine.loop.call_soon(self._on_loss)
+
+    def revoke(self, reason: str) -> bool:
+        """End the hold, as an operator wants it, although its task goes on; False if it has just ended.
+
+        A lock that a child may keep goes back when that has ended.
+        """
+        handle = self._handle
+        if handle is None or self.token is None or self._loss:
+            return False
+        if handle.is_lent:
+            self.lose(reason)
+            handle.note_end()
+            return True
+        if not self._engine.forget(self):
+            return False  # another thread is just giving it back
+        # First of all: from here on it is not valid, and no other has it yet.
+        self._handle = None
+        self.lose(reason)
+        handle.release()
+        handle.directory.give(handle)
+        return True
 
     def call_if_lost(self, callback: Callable[[], object]) -> None:
         """Call back when the hold is lost; there is one callback."""

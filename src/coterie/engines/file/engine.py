@@ -14,16 +14,20 @@ from coterie.engines.file.claim import FileClaim
 from coterie.engines.file.directory import byte_lock
 from coterie.engines.file.directory.folder import Directory, directory_at, folder_of
 from coterie.engines.file.directory.lock_file import LockDirectory, ReplacedError
+from coterie.engines.file.directory.orders import RefusedOrder
 from coterie.engines.file.holders import last_drawn
-from coterie.engines.file.parties import parties_of, party
+from coterie.engines.file.parties import parties_of, party, user_name
 from coterie.engines.file.thread_wait import ThreadWait
 from coterie.engines.file.waiters import Waiters
 from coterie.errors import MisuseError, Unavailable
+from coterie.locks.breaker import BROKEN
 from coterie.locks.deadlocks.waits import Waits, task_name
+from coterie.locks.legible import legible
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
+    from coterie.engines.file.directory.orders import Order
     from coterie.engines.file.waits import WaitBoard
     from coterie.locks.deadlocks.reports import Wanted
     from coterie.locks.deadlocks.search import DeadlockSearch
@@ -67,6 +71,7 @@ class FileEngine:
         self._blocked: set[Owner] = set()  # that began to wait since the last look
         self._search: DeadlockSearch | None = None  # made when a wait lasts for a while
         self._board: WaitBoard | None = None
+        self._ear = -1  # where the event loop is told of orders
         self._guard = (
             RLock()
         )  # held to put in what belongs to the open directory, and to change that
@@ -89,13 +94,18 @@ class FileEngine:
         self._loop = asyncio.get_running_loop()
         try:
             self._opened = self._open_directory()
+            self._listen()
         except OSError as error:
+            opened, self._opened = self._opened, None
+            if opened is not None:
+                opened.close()
             raise Unavailable(self._directory.complaint(error)) from None
         for remark in self._opened.remarks:
             logger.warning("%(remark)s", {"remark": remark}, extra={"event": "directory-odd"})
 
     async def close(self) -> None:
         """End all claims."""
+        self._stop_listening()
         for timer in (self._look, self._watch):
             if timer is not None:
                 timer.cancel()
@@ -316,6 +326,7 @@ class FileEngine:
             for old in [old for old in self._replaced if old not in used]:
                 self._replaced.remove(old)
                 old.close()
+        self.loop.call_soon_threadsafe(self._listen)
 
     def _waiters_of(self, opened: LockDirectory) -> Waiters:
         """Return the room of the directory as it is now; what waits in that of another moves."""
@@ -328,6 +339,60 @@ class FileEngine:
                     self.loop.call_soon(self.join_again, claim)
             return self._waiters
         return before
+
+    # Orders of operators
+
+    def _listen(self) -> None:
+        """Listen to orders in the directory as it is now.
+
+        By a copy of the descriptor: another thread may close the directory while the loop listens.
+        """
+        self._stop_listening()
+        with self._guard:
+            opened = self._opened
+            if opened is None:
+                return  # closed meanwhile
+            self._ear = os.dup(opened.order_bell)
+        self.loop.add_reader(self._ear, self._hear, opened)
+
+    def _stop_listening(self) -> None:
+        ear, self._ear = self._ear, -1
+        if ear >= 0:
+            self.loop.remove_reader(ear)
+            os.close(ear)
+
+    def _hear(self, opened: LockDirectory) -> None:
+        """Obey the orders that have come."""
+        with self._guard:  # so it is not closed meanwhile
+            orders = opened.orders() if self._opened is opened else []
+        for order in orders:
+            if isinstance(order, RefusedOrder):
+                logger.warning(
+                    "%s: an order of %s to end a hold is refused: only our own user, root and the owner of the"
+                    " directory may give one",
+                    self.folder,
+                    user_name(order.user),
+                    extra={"event": "order-refused"},
+                )
+            elif [claim for claim in self._ordered(order, opened) if claim.revoke(BROKEN)]:
+                logger.warning(
+                    "%s: operator %s (%s) has ended our hold of lock %r",
+                    self.folder,
+                    legible(order.operator),
+                    user_name(order.user),
+                    order.lock,
+                    extra={"event": "hold-broken"},
+                )
+
+    def _ordered(self, order: Order, opened: LockDirectory) -> list[FileClaim]:
+        """List the claims that an order is about: not one that has begun since it was given."""
+        return [
+            claim
+            for claim in self._held()
+            if claim.lock == order.lock
+            and claim.directory is opened
+            and (claim.token or 0) <= order.token
+        ]
 
     # Deadlocks
 

@@ -43,7 +43,7 @@ LEASE_SECONDS_MIN = 0.5
 RETRY_SECONDS = 0.1
 PART_CHARACTERS_MAX = 7000  # of a letter: a notice has less than 8000 bytes
 
-LAPSED = "it was removed: its lease has run out for those who wait, or the server has lost it"
+LAPSED = "it was removed: its lease has run out for those who wait, an operator has ended it, or the server has lost it"
 
 logger = logging.getLogger("coterie.engines")
 
@@ -465,6 +465,13 @@ class PostgresqlSession:
         else:
             self._observed.saw(PAST, run, lease, system.now())
             self._told.closed("it was restarted", self._observed.removal_at(PAST))
+
+    # Orders of operators
+
+    async def condemn(self, lock: str, participant: str) -> float | None:
+        """Set the counter of that session to a number which none of its renewals compares with."""
+        _, rows = await self._ask(statements.CONDEMN, lock, participant)
+        return max((float(lease) for (lease,) in rows), default=None)
 
     # Questions
 

@@ -213,6 +213,16 @@ KILL = (
     "update coterie.session set alive = false where name = $1 and counter = $2 and alive"
     " returning name"
 )
+# Participant $2 that is inside lock $1 does not answer an operator. No renewal of its session succeeds any more, for
+# none compares with a number below 0. The session is alive until it has been seen with that number for a whole lease.
+CONDEMN = f"""
+update coterie.session set counter = least(counter, -1 - counter)
+where alive and name in (
+    select split_part(entry, ' ', 2) from coterie.line, unnest({_inside("queue")}) as entry
+    where lock = $1 and split_part(entry, ' ', 3) = $2
+)
+returning lease
+"""
 # All entries of a session that is over; rows are locked in one order, or two of these may wait for each other.
 SWEEP = f"""
 update coterie.line set queue = {_without("queue", "array[$1]")}

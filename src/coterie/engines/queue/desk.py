@@ -33,6 +33,7 @@ from coterie.engines.queue.observation import CLOCK_RATE_ERROR
 from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.engines.queue.witness import SeenSession
 from coterie.errors import CoterieError, Unavailable
+from coterie.locks.breaker import BROKEN
 from coterie.system.aio import Tasks
 from coterie.system.alarm import Alarm
 
@@ -69,6 +70,7 @@ class BidState(enum.Enum):
     HELD = "held"
     KEPT = "kept"
     LOST = "lost"
+    ENDING = "ending"  # lost to its tasks, and to be given back when their command has ended
 
 
 class QueueBid:
@@ -515,6 +517,26 @@ class Desk:
         bid.wanted = bid.wanted or self._was_wanted(bid.ticket.lock)
         self._group.acquired(bid.ticket.lock, bid.token)
 
+    async def revoke(self, lock: str, token: int, *, runs_command: bool) -> bool:
+        """End a hold, as an operator wants it, if its token is not above this one; return whether there was one.
+
+        Its tasks are told before the entry goes, so none of them is valid when another process enters. It goes
+        although they may go on; but a command that runs under it is ended first, while the lease is renewed.
+        """
+        bid = self.bids.get(lock)
+        if bid is None or bid.state is not BidState.HELD or bid.token > token:
+            if bid is not None and bid.state is BidState.KEPT:
+                self.release(lock)
+            return bid is not None and bid.state in (BidState.LOST, BidState.ENDING)
+        bid.state = BidState.ENDING if runs_command else BidState.LOST
+        self._group.lose(lock, bid.token, BROKEN)
+        if (
+            not runs_command and self.bids.get(lock) is bid
+        ):  # else a task that waits here joins in its place
+            await self._leave(bid)
+            bid.session = None  # there is nothing to be given back when its tasks release it
+        return True
+
     def knocked(self, lock: str) -> None:
         """Note that another process waits for a lock; one that is only kept goes back at once."""
         bid = self.bids.get(lock)
@@ -613,7 +635,7 @@ class Desk:
     def remaining(self, lock: str, now: float) -> float:
         """Return for how many seconds the hold is in force."""
         bid = self.bids.get(lock)
-        if bid is None or bid.state is not BidState.HELD:
+        if bid is None or bid.state not in (BidState.HELD, BidState.ENDING):
             return 0.0
         return max(0.0, self.sound_until - now)
 

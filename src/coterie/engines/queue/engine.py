@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from coterie import system
 from coterie.engines.queue.desk import Desk, answer_of
-from coterie.engines.queue.mail import Inquiry, Knock, decode, encode
+from coterie.engines.queue.mail import HoldEnded, HoldOrder, Inquiry, Knock, decode, encode
 from coterie.engines.queue.nonsense import NONSENSE, describe
+from coterie.engines.queue.orders import Orders
 from coterie.engines.queue.server import SessionLost
 from coterie.errors import CoterieError, Unavailable, UsageError
+from coterie.locks.breaker import FoundHold
 from coterie.locks.deadlocks.collection import Collection
 from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.deadlocks.search import DeadlockSearch
@@ -46,6 +48,9 @@ Group: TypeAlias = LeaseGroup[Desk]
 ASKED_MAX = 100  # processes that wait for a lock and are asked about their tasks
 LOCKS_PER_QUESTION = 100
 TRY_SECONDS_MAX = 2.0
+FIND_SECONDS = (
+    2.0  # for the holders to say that they are there, before an operator ends their holds
+)
 
 logger = logging.getLogger("coterie.engines")
 
@@ -76,6 +81,7 @@ class QueueEngine:
         self.groups: dict[float | None, Group] = {}  # by lease; None: that of the server
         self.search = DeadlockSearch(self.waits, self, self._held)
         self.server = server
+        self.orders = Orders()
         self._questions = Questions()
         self._tasks = Tasks()
 
@@ -86,6 +92,7 @@ class QueueEngine:
 
     async def open(self) -> None:
         """Begin a session; raises `Unavailable` if the server does not answer."""
+        self.orders = Orders()
         self.search = DeadlockSearch(self.waits, self, self._held)
         group = self._group_of(self.server.lease)
         try:
@@ -176,6 +183,11 @@ class QueueEngine:
                 self._send(sender, encode(self._report(group, asked)))
             case OwnerReport():
                 self._questions.learn(0, mail)
+            case HoldOrder():
+                runs_command = bool(self._children)
+                self._tasks.run(self.orders.obey(group.supply, mail, runs_command=runs_command))
+            case HoldEnded():
+                self.orders.learn(mail)
 
     def _send(self, participant: str, letter: bytes) -> None:
         session = self.group.supply.session if self.groups else None
@@ -231,15 +243,16 @@ class QueueEngine:
         """Describe all locks that any process holds, keeps or waits for."""
         lines = await self._lines(None)
         return [
-            LockState(
-                wanted.lock,
-                query.holders(wanted.lock),
-                query.silent(wanted.lock),
-                _waiters(query, wanted.lock, lines[wanted.lock]),
-            )
+            _state(query, wanted.lock, lines[wanted.lock])
             for query, part in await self._ask_about(map(Wanted, sorted(lines)), lines)
             for wanted in part
         ]
+
+    async def find_hold(self, lock: str) -> FoundHold:
+        """Find which programs hold a lock, or may hold it and do not answer."""
+        lines = await self._lines([lock])
+        query = await self._ask([Wanted(lock)], lines, search=False, patience=FIND_SECONDS)
+        return FoundHold(_state(query, lock, lines.get(lock, [])), tuple(query.suspects(lock)))
 
     async def collect(self) -> Collection:
         """Ask all processes once which of their tasks waits for what, and which holds it."""
@@ -288,7 +301,12 @@ class QueueEngine:
             raise Unavailable(f"{self.server}: the session was lost") from None
 
     async def _ask(
-        self, locks: Sequence[Wanted], lines: Mapping[str, Sequence[QueueEntry]], *, search: bool
+        self,
+        locks: Sequence[Wanted],
+        lines: Mapping[str, Sequence[QueueEntry]],
+        *,
+        search: bool,
+        patience: float = 0.0,
     ) -> OwnerQuery:
         """Ask the processes that the server names; our own groups answer at once."""
         reports = tuple(_describe(lock, lines.get(lock.lock, ()), search=search) for lock in locks)
@@ -313,9 +331,8 @@ class QueueEngine:
                 else:
                     self._send(participant, encode(Inquiry(desk.name, asked)))
 
-        return await self._questions.ask(
-            [0], send, self._questions.patience(desk.lease), desk.lease
-        )
+        limit = max(patience, self._questions.patience(desk.lease))
+        return await self._questions.ask([0], send, limit, desk.lease)
 
 
 async def _close_all(desks: Sequence[Desk], tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -326,6 +343,10 @@ async def _close_all(desks: Sequence[Desk], tasks: Sequence[asyncio.Task[None]])
 async def _deliver(session: QueueSession, participant: str, letter: bytes) -> None:
     with contextlib.suppress(SessionLost, CoterieError):
         await session.send(participant, letter)
+
+
+def _state(query: OwnerQuery, lock: str, line: Sequence[QueueEntry]) -> LockState:
+    return LockState(lock, query.holders(lock), query.silent(lock), _waiters(query, lock, line))
 
 
 def _waiters(query: OwnerQuery, lock: str, line: Sequence[QueueEntry]) -> list[Party]:

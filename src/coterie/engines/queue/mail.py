@@ -25,7 +25,23 @@ class Inquiry(LockFrame, frozen=True):
     asked: AskOwner
 
 
-Mail: TypeAlias = Knock | Inquiry | OwnerReport
+class HoldOrder(LockFrame, frozen=True):
+    """Have a process end its hold of a lock: `orders` says when that is believed."""
+
+    sender: str  # where the answer goes, and whose entry in the queue says that it is an operator
+    lock: str
+    token: int  # a hold with a larger one has begun since the operator looked
+
+
+class HoldEnded(LockFrame, frozen=True):
+    """Answer an order: the hold is over, or there was none."""
+
+    sender: str
+    lock: str
+    is_ended: bool
+
+
+Mail: TypeAlias = Knock | Inquiry | OwnerReport | HoldOrder | HoldEnded
 
 encode = msgspec.msgpack.Encoder().encode
 decode: Callable[[bytes], Mail] = msgspec.msgpack.Decoder(Mail).decode

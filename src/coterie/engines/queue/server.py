@@ -20,7 +20,7 @@ Each module of this kind keeps these rules, each of which a lock on some server 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -106,6 +106,18 @@ class QueueSession(Protocol):
 
     async def close(self) -> None:
         """End the session and remove all of its entries; it ends in bounded time."""
+
+
+@runtime_checkable
+class CondemningSession(Protocol):
+    """A session that can end another one whose leases are counted by those who wait."""
+
+    async def condemn(self, lock: str, participant: str) -> float | None:
+        """Let no renewal of the session succeed by which a participant is inside; None if it is not.
+
+        Return its lease. Its entries stay, for it does not know that yet: others have to see it silent for that
+        long, from now on, before they remove it. None of them is let in earlier than without this call.
+        """
 
 
 class Server(Protocol):

@@ -38,7 +38,7 @@ async def inspect(engine: QueueEngine, *, locks: bool) -> ServerState:
     nodes = await _nodes(engine)
     known: list[LockState] = []
     if locks:
-        async with _opened(engine):
+        async with opened(engine):
             known = await engine.states()
     return ServerState(str(engine.server), nodes, known, _health(nodes))
 
@@ -46,7 +46,7 @@ async def inspect(engine: QueueEngine, *, locks: bool) -> ServerState:
 async def inspect_waits(engine: QueueEngine) -> tuple[ServerState, Graph[str]]:
     """Ask twice which tasks wait for which; return the servers, and the waits that lasted."""
     nodes = await _nodes(engine)
-    async with _opened(engine):
+    async with opened(engine):
         first = await engine.collect()
         second = await engine.collect()
     state = ServerState(str(engine.server), nodes, [], _health(nodes))
@@ -56,7 +56,7 @@ async def inspect_waits(engine: QueueEngine) -> tuple[ServerState, Graph[str]]:
 async def inspect_all(engine: QueueEngine) -> tuple[ServerState, Graph[str]]:
     """Ask in one session for everything: the servers, the locks, and which waits last."""
     nodes = await _nodes(engine)
-    async with _opened(engine):
+    async with opened(engine):
         first = await engine.collect()
         known = await engine.states()
         second = await engine.collect()
@@ -77,7 +77,7 @@ def _health(nodes: Sequence[ServerNode]) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _opened(engine: QueueEngine) -> AsyncIterator[None]:
+async def opened(engine: QueueEngine) -> AsyncIterator[None]:
     """Begin a session, by which programs answer; it takes no lock."""
     await engine.open()
     try:

@@ -241,6 +241,25 @@ end_session(ARGV[1])
 return known[2]
 """)
 
+# A participant that is inside does not answer an operator. All requests of its session are from now on those of an
+# earlier line, which do nothing. Its counter moves on, so each observer counts its lease from then on, and removes it.
+CONDEMN = _script("""
+local lock, participant, LAST_LINE = ARGV[1], ARGV[2], '9007199254740992'
+local longest = 0
+for _, member in ipairs(inside(lock)) do
+  local key = P .. 's:' .. session_of(member)
+  local known = redis.call('HMGET', key, 'who', 'lease', 'line')
+  if known[1] == participant then
+    longest = math.max(longest, tonumber(known[2]))
+    if known[3] ~= LAST_LINE then
+      redis.call('HINCRBY', key, 'n', 1)
+      redis.call('HSET', key, 'line', LAST_LINE)
+    end
+  end
+end
+return longest
+""")
+
 # Open what this session has closed, if no longer lease has become known than the one that was waited for. No number
 # was given out meanwhile, and a program that came back may have known a higher one: those of entries that wait
 # are drawn again, in their order.

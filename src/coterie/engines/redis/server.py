@@ -42,7 +42,7 @@ LEASE_SECONDS_MIN = 0.5
 BEATS_PER_LEASE = 3
 CALL_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
-LAPSED = "it was removed: its lease has run out for those who wait, or the server has lost it"
+LAPSED = "it was removed: its lease has run out for those who wait, an operator has ended it, or the server has lost it"
 GONE = -1  # what a script answers whose session is over
 SECURE = ("rediss", "valkeys")
 
@@ -552,6 +552,13 @@ class RedisSession:
         """Open the server: the longest lease from before has passed since it was seen closed."""
         if await self._ask(scripts.OPEN_PAST, closed, round(seconds * 1000)):
             self._observed.forget(PAST)
+
+    # Orders of operators
+
+    async def condemn(self, lock: str, participant: str) -> float | None:
+        """Let all requests of that session come too late."""
+        milliseconds = await self._ask(scripts.CONDEMN, lock, participant)
+        return int(milliseconds) / 1000 or None
 
     # Questions
 

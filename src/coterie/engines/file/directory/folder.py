@@ -293,7 +293,8 @@ def _holds_ours_alone(folder: int) -> bool:
     """Return whether all in a folder is called as programs call what they put there."""
     names = (name.partition(".") for name in os.listdir(folder))
     return all(
-        not stem.strip("0123456789abcdef-") and kind in ("", "life", "bell", "new")
+        not stem.removesuffix("-orders").strip("0123456789abcdef-")
+        and kind in ("", "life", "bell", "order", "new")
         for stem, _, kind in names
     )
 

@@ -46,9 +46,11 @@ from coterie.engines.file.directory.folder import (
     PAUSE_SECONDS,
     read_quietly,
 )
+from coterie.engines.file.directory.orders import Order, RefusedOrder, read_order
 from coterie.engines.file.directory.pipes import (
-    BELL,
     LIFE,
+    MESSAGE,
+    ORDERS,
     Bells,
     ThreadBell,
     bell_name,
@@ -84,6 +86,7 @@ UNNAMED = ".new"  # the end of the name under which it is made
 LOCKS_OFFSET = 1 << 62
 LOCKS_BITS = 61
 OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+ORDERS_AT_ONCE = 16
 KNOWN_MAX = 4096  # names whose bytes are remembered
 OPEN_TRIES = 100
 SWEPT_AT_ONCE = 8  # boards and queues that are looked at when a program comes
@@ -175,7 +178,8 @@ class LockDirectory:
                 self.boards = self._keep(folder.enter(BOARDS, make=True))
                 self.remarks = [*self.tokens.remarks, *self._see_to_owner(directory)]
                 # Before the board: a board without a living pipe is swept away by others.
-                self._pipe(LIFE)
+                self._pipe(f"{self.program:016x}.{LIFE}")
+                self.order_bell = self._pipe(bell_name(self.program, ORDERS))
                 self.board = Board(self.boards, self.program, process, participant)
             except BaseException:
                 self._close_all()
@@ -270,7 +274,7 @@ class LockDirectory:
         """Return the pipe that others write to when a request of this program should look again."""
         if self._bell < 0:
             with _no_fork:
-                self._bell = self._pipe(BELL)
+                self._bell = self._pipe(bell_name(self.program, 0))
         return self._bell
 
     def thread_bell(self) -> ThreadBell:
@@ -289,6 +293,19 @@ class LockDirectory:
     def give_bell(self, bell: ThreadBell) -> None:
         """Take back the bell of a thread that waits no longer."""
         self._idle_bells.append(bell)
+
+    def orders(self) -> list[Order | RefusedOrder]:
+        """Read the orders that the bell has told of since, also those that are not to be obeyed."""
+        try:
+            rung = os.read(self.order_bell, ORDERS_AT_ONCE * MESSAGE.size)
+        except BlockingIOError:
+            return []
+        owner = self._folder.sharing.user
+        found = [
+            read_order(self.boards, self.program, number, owner)
+            for (number,) in MESSAGE.iter_unpack(rung[: len(rung) // MESSAGE.size * MESSAGE.size])
+        ]
+        return [order for order in found if order is not None]
 
     def remove_queue(self, name: str) -> None:
         """Remove the queue of that name if no task waits in it."""
@@ -315,7 +332,8 @@ class LockDirectory:
         for joined in self.joined:
             self.remove_queue(joined)
         name = f"{self.program:016x}"
-        for file in (name, f"{name}.{LIFE}", f"{name}.{BELL}"):
+        bells = (bell_name(self.program, 0), bell_name(self.program, ORDERS))
+        for file in (name, f"{name}.{LIFE}", *bells):
             self.boards.unlink(file)
         for bell in list(self._thread_bells):
             self.boards.unlink(bell_name(self.program, bell.number))
@@ -366,8 +384,8 @@ class LockDirectory:
         self._descriptors.append(folder.descriptor)
         return folder
 
-    def _pipe(self, kind: str) -> int:
-        pipe = make_pipe(self.boards, self._boards_path, f"{self.program:016x}.{kind}")
+    def _pipe(self, name: str) -> int:
+        pipe = make_pipe(self.boards, self._boards_path, name)
         self._descriptors.append(pipe)
         return pipe
 
@@ -566,6 +584,15 @@ class LockHandle:
             self._lent = self.directory.make_lent_pipe(self._life)
             self._slot.lend()
         return (self._descriptor, self._lent)
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether a child may keep the lock."""
+        return self._lent >= 0
+
+    def note_end(self) -> None:
+        """Write on the board that the lock goes back as soon as the child has ended."""
+        self._slot.end()
 
     def close(self) -> None:
         """Free what it holds for good; safe to do twice.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder
 
 LIFE, BELL = "life", "bell"
+ORDERS = -1  # the number of the bell that tells of orders; those of threads begin at 1
 KEEP = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 READ_END = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 WRITE_END = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -63,7 +64,9 @@ def _open_made(name: str, folder: int) -> int:
 
 
 def bell_name(program: int, bell: int) -> str:
-    """Name a bell: that of a program is 0, those of its threads have other numbers."""
+    """Name a bell: that of a program is 0, that of its orders is `ORDERS`, its threads have other numbers."""
+    if bell == ORDERS:
+        return f"{program:016x}-orders.{BELL}"
     return f"{program:016x}-{bell}.{BELL}" if bell else f"{program:016x}.{BELL}"
 
 

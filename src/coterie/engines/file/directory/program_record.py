@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder
 
 EMPTY, ASKS, WAITS, HOLDS = range(4)
-SHARES, LENT = 1, 2  # flags: in shared mode; a child may have inherited the descriptor
+# Flags: in shared mode; a child may have inherited the descriptor; an operator has ended the hold, and that child is
+# about to end.
+SHARES, LENT, ENDS = 1, 2, 4
 SLOT_BYTES = 512
 PAGE_BYTES = max(4096, mmap.ALLOCATIONGRANULARITY)
 BOARD_BYTES_MAX = 1 << 26
@@ -123,6 +125,10 @@ class Slot:
         """Write that a child may keep the lock when we end."""
         self._map[self._offset + 1] |= LENT
 
+    def end(self) -> None:
+        """Write that the lock goes back as soon as the child has ended."""
+        self._map[self._offset + 1] |= ENDS
+
     def clear(self) -> None:
         """Write that the slot says nothing."""
         self._map[self._offset] = EMPTY
@@ -210,6 +216,7 @@ class BoardEntry(NamedTuple):
     participant: str
     program: int
     user: int  # the uid of the board's file, which its author cannot choose
+    ends: bool  # an operator has ended the hold, and it goes back when a child has ended
 
 
 def programs(boards: int) -> list[int]:
@@ -353,6 +360,7 @@ def _entry(
         participant=participant,
         program=program,
         user=user,
+        ends=bool(flags & ENDS),
     )
 
 

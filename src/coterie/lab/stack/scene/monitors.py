@@ -273,11 +273,12 @@ class ConfigurationMonitor:
             text = f"{name} goes on by configuration {number}, and had adopted {before}"
             self._world.violate("adopted", text)
 
-    def kept(self, name: str, before: Voter, after: Voter) -> None:
+    def kept(self, name: str, before: Voter, after: Voter, *, resumed: bool) -> None:
         """Judge what a voter knows after a start that it had to keep from its end on.
 
         It has answered by all that it knew, so a changer may rest on a promise or an acceptance, and
-        a participant on a lease of so long.
+        a participant on a lease of so long. A voter that has resumed goes on with its sessions and may
+        have closed the longer lease by now, as a voter may that was never stopped.
         """
         lost = []
         if after.number == before.number and before.number >= 0:
@@ -286,7 +287,7 @@ class ConfigurationMonitor:
                 lost.append(f"the promise of {promised}")
             if accepted is not None and accepted != after.succession.accepted:
                 lost.append(f"that it has accepted {accepted.configuration}")
-            if after.abstention < before.abstention:
+            if after.abstention < before.abstention and not resumed:
                 lost.append(f"that it has to abstain for {before.abstention} s")
         if lost:
             text = f"{name} has forgotten {' and '.join(lost)} (configuration {after.number})"

@@ -151,7 +151,7 @@ class Changes(LeasedLocks):
             return
         earlier = before.node.voting.voter
         if earlier.identity == voter.identity:
-            self._decisions.kept(name, earlier, voter)
+            self._decisions.kept(name, earlier, voter, resumed=node.voting.resumed)
 
     def _visit(self) -> Visit:
         return make_visit(self.url_of(self._machines))

@@ -112,34 +112,11 @@ class Mixture(Bank):
             if request.op == "a":
                 transaction.abort()
                 return
-            await self._request(process, transaction, request, place, random)
+            if process.is_alive and request.op in "wd":
+                self.chronicle.add(write_of(transaction, request, place))
+            await carry_out(transaction, request, place, random)
         if random.random() < 0.03:
             raise ChangedItsMindError
-
-    async def _request(
-        self,
-        process: Process,
-        transaction: Transaction,
-        request: Request,
-        place: int,
-        random: Random,
-    ) -> None:
-        name, key = transaction.name, request.key
-        match request.op:
-            case "r" | "u":
-                await transaction.get(key, for_update=request.op == "u")
-            case "s":
-                limit = random.choice((None, None, 1, 2))
-                await transaction.scan(key, request.end, limit=limit)
-            case _:
-                value = None if request.op == "d" else f"{name}/{place}"
-                if process.is_alive:
-                    written = None if value is None else encode(key, value)
-                    self.chronicle.add(Wrote(name, key, written))
-                if value is None:
-                    await transaction.delete(key)
-                else:
-                    await transaction.put(key, value)
 
     def finish(self) -> None:
         """Judge the history."""
@@ -151,6 +128,26 @@ class Mixture(Bank):
             raise ViolationError("serializable", text)
         if report.serializable is None:
             self.scene.counts["undecided"] += 1
+
+
+def write_of(transaction: Transaction, request: Request, place: int) -> Wrote:
+    """Return what is noted of a write or a delete; each value is written once."""
+    value = None if request.op == "d" else encode(request.key, f"{transaction.name}/{place}")
+    return Wrote(transaction.name, request.key, value)
+
+
+async def carry_out(transaction: Transaction, request: Request, place: int, random: Random) -> None:
+    """Make a request of a program, by the API of a store."""
+    key = request.key
+    match request.op:
+        case "r" | "u":
+            await transaction.get(key, for_update=request.op == "u")
+        case "s":
+            await transaction.scan(key, request.end, limit=random.choice((None, None, 1, 2)))
+        case "d":
+            await transaction.delete(key)
+        case _:
+            await transaction.put(key, f"{transaction.name}/{place}")
 
 
 def draw_program(random: Random) -> Program:

@@ -73,6 +73,7 @@ ALGORITHM = Algorithm(
             "failover",
             "when the coordinator crashes the next one builds the queue again",
             tolerates=("crash",),
+            causal=False,  # Recover carries no time: stamps made after it may be lower
         ),
     ),
     parameters=(

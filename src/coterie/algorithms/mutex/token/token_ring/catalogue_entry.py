@@ -81,6 +81,7 @@ ALGORITHM = Algorithm(
             "regenerating",
             "a token that a crash has taken is replaced",
             tolerates=("crash",),
+            causal=False,  # who waits answers a Census, and is then known to want in
         ),
     ),
     parameters=(
