@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -498,6 +499,42 @@ def test_doctor_says_who_can_take_the_locks_away(
     printed = capsys.readouterr()
     assert "words belongs to" in printed.out
     assert f"sudo chown root {folder}/words" in printed.err
+
+
+COMMAND = """
+from coterie.cli import run
+run(["lock", "--url", url, "a", "--", "cat"])
+"""
+
+
+@needs_root
+def test_no_process_of_another_user_is_named_to_be_killed(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user can have others open a pipe of hers to write, and give it the name of what keeps her lock."""
+    folder = made_by(ROOT, machine.temporary / "shared", 0o1777)
+    holder = machine.start(ANN, COMMAND, folder)
+    boards = folder / "boards"
+    until(lambda: boards.exists() and list(boards.glob("*-*.life")))
+    trap = boards / "trap"
+
+    def make() -> None:
+        os.mkfifo(trap)
+        trap.chmod(0o666)
+
+    as_user(ANN, make)
+    mine = os.open(trap, os.O_RDWR | os.O_NONBLOCK)  # as one that rings it has it open
+    (life,) = boards.glob("????????????????-???????????????.life")
+    as_user(ANN, lambda: trap.rename(life))
+    holder.send_signal(signal.SIGSTOP)
+    try:
+        assert run(["break", "a", "--yes", "--url", f"file:{folder}"]) == 1
+    finally:
+        holder.send_signal(signal.SIGCONT)
+        os.close(mine)
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert str(holder.pid) in told.partition("kill -9 ")[2].split()
+    assert str(os.getpid()) not in told.partition("kill -9 ")[2].split()
 
 
 # Nonsense
