@@ -26,6 +26,8 @@ from coterie.engines.file.directory import byte_lock
 from coterie.engines.file.directory import folder as folder_module
 from coterie.engines.file.directory.folder import Directory
 from coterie.engines.file.directory.lock_file import LockBytes, LockDirectory
+from coterie.engines.file.directory.orders import order_name
+from coterie.engines.file.directory.pipes import MESSAGE
 from coterie.engines.file.directory.program_record import FIELDS, MAGIC, SLOT_BYTES, WAITS
 from coterie.engines.file.directory.tokens import HEADER, TOKEN_MAX, boot_name
 from coterie.engines.file.directory.tokens import MAGIC as WORDS_MAGIC
@@ -535,6 +537,29 @@ def test_no_process_of_another_user_is_named_to_be_killed(
     told = capsys.readouterr().err.splitlines()[-1]
     assert str(holder.pid) in told.partition("kill -9 ")[2].split()
     assert str(os.getpid()) not in told.partition("kill -9 ")[2].split()
+
+
+@needs_root
+def test_orders_that_are_refused_cost_few_lines(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = made_by(ROOT, machine.temporary / "shared", 0o1777)
+    with caplog.at_level(logging.WARNING), coterie.sync.connect(f"file:{folder}") as c:
+        c.lock("a").acquire()
+        (bell,) = (folder / "boards").glob("*-orders.bell")
+        program, number = int(bell.name[:16], 16), 5
+
+        def order() -> None:
+            (folder / "boards" / order_name(program, number)).write_text("nonsense")
+            ring = os.open(bell, os.O_WRONLY | os.O_NONBLOCK)
+            for _ in range(100):
+                os.write(ring, MESSAGE.pack(number))
+
+        as_user(ANN, order)
+        assert run(["break", "a", "--yes", "--url", f"file:{folder}"]) == 0
+    events = [record.__dict__["event"] for record in caplog.records]
+    assert events.count("order-refused") == 1
+    assert "hold-broken" in events
 
 
 # Nonsense
