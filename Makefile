@@ -81,6 +81,7 @@ site: $(READY) $(SITE)/ready  ## build the docs and the reference of the API int
 requirements: $(READY)  ## pin the newest versions of everything
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile $(PIN) $(EXTRAS:%=--extra %) pyproject.toml requirements-build.in -o requirements.txt
+	$(BIN)/uv pip compile $(PIN) -c requirements.txt --extra fast pyproject.toml -o docs/deploy/requirements.txt
 	$(BIN)/uv pip compile $(PIN) requirements-engines.in -o requirements-engines.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt requirements-site.in -o requirements-site.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt requirements-peers.in -o requirements-peers.txt

@@ -7,6 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+DOCKERFILE = ROOT / "docs" / "deploy" / "Dockerfile"
+PINNED = DOCKERFILE.parent / "requirements.txt"
 TOOLS = ROOT / ".ci" / "build-tools.txt"
 
 
@@ -38,6 +40,24 @@ def test_what_builds_the_package_is_installed_by_hash() -> None:
     assert all("--no-isolation" in line for line in builds), (
         "an isolated build fetches its own tools"
     )
+
+
+def test_the_image_is_built_from_a_base_of_known_content_and_of_what_was_pinned() -> None:
+    text = DOCKERFILE.read_text(encoding="utf-8")
+    bases = re.findall(r"^FROM (.*)$", text, re.MULTILINE)
+    assert bases
+    for base in bases:
+        assert re.fullmatch(r"python:[\d.]+-slim-[a-z]+@sha256:[0-9a-f]{64}", base), base
+    installs = re.findall(r"pip install ([^&]*)", text)
+    assert installs
+    for each in installs:
+        assert "--require-hashes" in each or "--no-deps --no-build-isolation /src" in each, each
+    named = {ROOT / file for file in re.findall(r"-r /src/(\S+)", text)}
+    assert named == {TOOLS, PINNED}
+    pinned = re.findall(r"^([\w-]+==[\d.]+)", PINNED.read_text(encoding="utf-8"), re.MULTILINE)
+    everywhere = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    assert {each.partition("==")[0] for each in pinned} == {"click", "msgspec", "uvloop"}
+    assert all(f"\n{each}" in everywhere for each in pinned), "the versions that the tests run with"
 
 
 def test_the_workflow_may_only_read() -> None:

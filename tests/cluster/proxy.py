@@ -18,7 +18,7 @@ from coterie.locks.internals import engine_of
 from tests.cluster.local_cluster import document, running
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from typing import Any
 
     from coterie.cluster.client.participant import ParticipantHost
@@ -45,6 +45,7 @@ class Proxy:
         self.port = 0
         self.connections = 0  # so far
         self.delay = {UP: 0.0, DOWN: 0.0}  # seconds that bytes are under way
+        self.rewrite: Callable[[bytes], bytes] = bytes  # of what the server says
         self.refuses = False
         self.late = 0  # bytes so far that reached the node after their connection was replaced
         self._target = target
@@ -164,7 +165,7 @@ class Proxy:
                 if passage is not None:
                     await passage.passes.wait()
                     self.late += len(data) if passage.writer.is_closing() else 0
-                writer.write(data)
+                writer.write(self.rewrite(data) if direction == DOWN else data)
         await self._open[direction].wait()  # nor does an end show where all is silent
         if passage is not None and passage.held:
             writer.close()  # not before all that came late has left

@@ -39,8 +39,10 @@ from coterie.cluster.wire.voter_frames import (
     ToVoter,
     decode_to_voter,
 )
+from coterie.errors import ProtocolError
 from tests.cluster.changed_cluster import Fleet, fleet
-from tests.cluster.local_cluster import document, until
+from tests.cluster.local_cluster import document, running, until
+from tests.cluster.test_who_may_say_what import settled, successor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -341,6 +343,35 @@ def test_a_disk_of_an_earlier_version_and_a_new_operator_secret_are_proven_at_th
             finally:
                 for node in again.nodes.values():
                     await node.stop()
+
+    asyncio.run(main())
+
+
+def test_a_proof_that_a_program_has_kept_moves_no_node_back_nor_to_another_installation() -> None:
+    """Two installations may have one name and one operator secret, as after a cluster was set up again."""
+
+    async def main() -> None:
+        config = settled()
+        async with running(config) as nodes:
+            voting = nodes[0].voting
+            prover = Prover(config.membership.cluster, config.security)
+            first = successor(config)
+            second = msgspec.structs.replace(
+                first, rule=Rule(2, first.rule.parts), open=(first.rule,), floor=5
+            )
+            older = msgspec.structs.replace(second, floor=0)
+            foreign = msgspec.structs.replace(
+                second, rule=Rule(9, first.rule.parts), cluster_identity="another"
+            )
+            for known in (first, second):
+                voting.receive(1, "a program", NewConfiguration(prover.prove(known)))
+            for again in (first, older):
+                voting.receive(1, "a program", NewConfiguration(prover.prove(again)))
+                assert voting.membership.configuration == prover.prove(second)
+            with pytest.raises(ProtocolError, match="another installation"):
+                voting.receive(1, "a program", NewConfiguration(prover.prove(foreign)))
+            assert voting.membership.configuration == prover.prove(second)
+            assert voting.voter.number == 2
 
     asyncio.run(main())
 

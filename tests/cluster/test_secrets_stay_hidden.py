@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 import pytest
@@ -91,6 +92,29 @@ def test_no_url_shows_a_password() -> None:
         with pytest.raises(coterie.CoterieError) as caught:
             asyncio.run(coterie.connect(url).open())
         assert not found(str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("url", "client"),
+    [
+        (f"etcd://user:{PASSWORD}@127.0.0.1:1", "grpc"),
+        (f"postgres://user:{PASSWORD}@127.0.0.1:1/x", "asyncpg"),
+        (f"rediss://user:{PASSWORD}@127.0.0.1:1", "redis"),
+        (f"zookeeper://user:{PASSWORD}@127.0.0.1:1", "kazoo"),
+    ],
+    ids=["etcd", "postgresql", "redis", "zookeeper"],
+)
+def test_no_engine_shows_its_password_in_an_error_or_a_log(
+    url: str, client: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing listens there, so that clients say all that they have to say."""
+    pytest.importorskip(client)
+    coordinator = coterie.connect(url)
+    assert not found(repr(coordinator))
+    with caplog.at_level(logging.DEBUG), pytest.raises(coterie.Unavailable) as caught:
+        asyncio.run(coordinator.open())
+    assert not found("".join(traceback.format_exception(caught.value)))
+    assert not found(caplog.text)
 
 
 COMMANDS = ("status", "status locks", "doctor", "cluster status", "cluster finish", "break x --yes")
@@ -207,6 +231,7 @@ def test_a_command_under_a_lock_inherits_no_secret_but_the_names_of_files(tmp_pa
     environment = os.environ | {
         "COTERIE_SECRET": SECRET,
         "COTERIE_OPERATOR_SECRET": OPERATORS,
+        "COTERIE_PASSWORD": PASSWORD,
         "COTERIE_SECRET_FILE": "/etc/coterie/secret",
         "COTERIE_URL": f"file:{tmp_path}",
     }

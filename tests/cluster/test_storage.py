@@ -393,3 +393,36 @@ def test_a_memory_of_another_form_has_another_version() -> None:
     }
     digest = hashlib.sha256(msgspec.json.encode(forms, order="sorted")).hexdigest()[:16]
     assert (MEMORY_VERSION, digest) == (2, "b26fe653b06194d8")
+
+
+def start_and_save(storage: Storage) -> None:
+    storage.open()
+    storage.save(b"17")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have other rights there")
+@pytest.mark.parametrize("name", ["lock", "identity", "bound.new"])
+def test_no_link_in_a_data_directory_leads_elsewhere(tmp_path: Path, name: str) -> None:
+    """Where others may write the directory, they could have us overwrite any file of ours."""
+    victim = tmp_path / "victim"
+    folder = tmp_path / "node"
+    folder.mkdir(mode=0o700)
+    (folder / name).symlink_to(victim)
+    storage = Storage(folder)
+    try:
+        with pytest.raises((Unavailable, OSError)):
+            start_and_save(storage)
+    finally:
+        storage.close()
+    assert not victim.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have other rights there")
+def test_a_directory_with_other_things_in_it_keeps_its_mode(tmp_path: Path) -> None:
+    folder = tmp_path / "node"
+    folder.mkdir()
+    folder.chmod(0o755)
+    (folder / "home").mkdir()
+    opened(folder).close()
+    assert folder.stat().st_mode & 0o777 == 0o755
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir() if path.is_file())

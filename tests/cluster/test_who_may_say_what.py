@@ -38,9 +38,24 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Stale,
     Term,
 )
+from coterie.cluster.classic.frames import (
+    GetClassicStatus,
+    GetRecords,
+    Question,
+    StartRecording,
+    decode_answer,
+)
+from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.membership.config import Config, convert
 from coterie.cluster.membership.proof import Prover
-from coterie.cluster.wire.frames import GetMembership, MembershipReply, Role
+from coterie.cluster.wire.frames import (
+    ClassicMessage,
+    GetMembership,
+    MembershipReply,
+    Receipt,
+    Role,
+    decode_receipt,
+)
 from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.security import Security
@@ -75,6 +90,7 @@ from tests.cluster.test_cluster_engine import World, in_world
 if TYPE_CHECKING:
     from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.node import Node
+    from coterie.cluster.wire.connection import Connection
 
 pytestmark = pytest.mark.real
 
@@ -149,6 +165,19 @@ def frames_to_a_voter(config: Config, name: str) -> dict[type, msgspec.Struct]:
     return {type(frame): frame for frame in made}
 
 
+async def outcome(connection: Connection, answered: asyncio.Event) -> str:
+    """Wait until the node has answered or ended the connection; return which."""
+    waits = [asyncio.ensure_future(each) for each in (answered.wait(), connection.wait_ended())]
+    async with asyncio.timeout(10):
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    refused = not answered.is_set()
+    for each in waits:
+        each.cancel()
+    connection.close("all is said")
+    await connection.wait_closed()
+    return "refused" if refused else "taken"
+
+
 async def fate(node: Node, config: Config, role: Role, whose: str, kind: type) -> str:
     """Send a frame as this role may see itself; return what becomes of it."""
     identity, other = new_identity("a program:1"), new_identity("another program:1")
@@ -168,15 +197,7 @@ async def fate(node: Node, config: Config, role: Role, whose: str, kind: type) -
     connection.use(take)
     connection.send(frame)
     connection.send(GetAbstention())
-    waits = [asyncio.ensure_future(each) for each in (answered.wait(), connection.wait_ended())]
-    async with asyncio.timeout(10):
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    refused = not answered.is_set()
-    for each in waits:
-        each.cancel()
-    connection.close("all is said")
-    await connection.wait_closed()
-    return "refused" if refused else "taken"
+    return await outcome(connection, answered)
 
 
 def test_the_table_has_every_kind_of_frame() -> None:
@@ -303,3 +324,63 @@ def test_a_program_does_with_each_frame_what_the_table_says() -> None:
         assert host.participant.sessions.known == 1, "a quorum says it"
 
     in_world(test)
+
+
+# Nodes of classic algorithms
+
+
+CLASSIC_ROLES: tuple[Role, ...] = ("peer", "admin", "participant", "operator")
+CLASSIC_FRAMES: dict[type, msgspec.Struct] = {
+    type(frame): frame
+    for frame in (
+        ClassicMessage(1, "x", b""),
+        GetMembership(),
+        GetClassicStatus(),
+        StartRecording(),
+        GetRecords(),
+    )
+}
+
+
+async def classic_fate(config: Config, role: Role, kind: type) -> str:
+    """Send a frame to node a as this role; return what becomes of it."""
+    membership = config.membership
+    connection = await dial(membership.members[0].address, None)
+    answered = asyncio.Event()
+    asked: list[msgspec.Struct] = [StartRecording()] if kind is GetRecords else []
+    asked.append(CLASSIC_FRAMES[kind])
+    answers: list[Any] = []
+
+    def take(answer: memoryview) -> None:
+        if role != "peer":
+            answers.append(decode_answer(answer))
+            if len(answers) == len(asked):
+                answered.set()
+        elif isinstance(receipt := decode_receipt(answer), Receipt) and receipt.seq:
+            answered.set()
+
+    await Caller(membership.credentials(b""), role, new_identity("b"), "a").greet(connection)
+    connection.use(take)
+    for frame in asked:
+        connection.send(frame)
+    return await outcome(connection, answered)
+
+
+@pytest.mark.parametrize("kind", CLASSIC_FRAMES, ids=lambda kind: kind.__name__)
+def test_a_node_of_a_classic_algorithm_does_with_each_frame_what_the_table_says(kind: type) -> None:
+    expected = table("to-classic")
+    assert set(expected) == {each.__name__ for each in CLASSIC_FRAMES}
+    assert set(get_args(Question)) | {ClassicMessage} == set(CLASSIC_FRAMES)
+    says = expected[kind.__name__]
+    config = convert(document(2, algorithm="lamport"))
+
+    async def main() -> None:
+        for role, cell in zip(CLASSIC_ROLES, (*says, says[-1]), strict=True):
+            node = Classic(config, "a", Program())
+            await node.start()
+            try:
+                assert await classic_fate(config, role, kind) == cell, role
+            finally:
+                await node.stop()
+
+    asyncio.run(main())

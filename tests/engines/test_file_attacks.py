@@ -10,7 +10,12 @@ import fcntl
 import logging
 import math
 import os
+import shutil
+import signal
 import stat
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,12 +23,15 @@ import pytest
 import coterie
 from coterie.cli import run
 from coterie.engines.file.directory import byte_lock
+from coterie.engines.file.directory import folder as folder_module
 from coterie.engines.file.directory.folder import Directory
 from coterie.engines.file.directory.lock_file import LockBytes, LockDirectory
+from coterie.engines.file.directory.orders import order_name
+from coterie.engines.file.directory.pipes import MESSAGE
 from coterie.engines.file.directory.program_record import FIELDS, MAGIC, SLOT_BYTES, WAITS
 from coterie.engines.file.directory.tokens import HEADER, TOKEN_MAX, boot_name
 from coterie.engines.file.directory.tokens import MAGIC as WORDS_MAGIC
-from coterie.engines.file.status import inspect
+from coterie.engines.file.status import doubts, inspect
 from tests.engines.test_file_users import (
     ANN,
     BOB,
@@ -40,11 +48,11 @@ from tests.processes import BOUND_SECONDS, line, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = ["machine"]  # a fixture
 
 BOARD_BYTES = 1 << 26
+REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -117,6 +125,31 @@ def test_nor_one_that_has_another_name_elsewhere(machine: Machine) -> None:
     os.link(victim.path, folder / "words")  # as any user can where fs.protected_hardlinks is 0
     with pytest.raises(coterie.ConfigError, match="second name"):
         coterie.sync.connect(f"file:{folder}").__enter__()
+    victim.check()
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o700, 0o1777])
+def test_root_gives_no_second_name_to_a_file_of_another_place(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """A second name keeps a file that was removed, such as a program with a hole that was mended since."""
+    folder = made_by(ANN, machine.temporary / "locks", mode)
+    victim = Victim(machine.temporary / "victim")
+    link = os.link
+
+    def exchange(name: str) -> None:
+        (folder / name).rename(folder / "away")
+        (folder / name).symlink_to(victim.path)
+
+    def exchange_and_link(name: str, *arguments: Any, **options: Any) -> None:
+        as_user(ANN, lambda: exchange(name))
+        link(name, *arguments, **options)
+
+    monkeypatch.setattr(os, "link", exchange_and_link)
+    with contextlib.suppress(coterie.CoterieError):
+        coterie.sync.connect(f"file:{folder}").__enter__()
+    assert victim.path.stat().st_nlink == 1
     victim.check()
 
 
@@ -253,7 +286,79 @@ def test_root_makes_no_directory_behind_a_link_of_another_user(machine: Machine)
     assert list(victim.iterdir()) == []
 
 
+@needs_root
+@pytest.mark.parametrize("is_there", [True, False])
+def test_root_uses_no_directory_to_which_a_link_of_another_user_leads(
+    machine: Machine, is_there: bool
+) -> None:
+    """Also where the link is not the last step of the path."""
+    folder = made_by(ANN, machine.temporary / "ann", 0o755)
+    victim = made_by(ROOT, machine.temporary / "victim", 0o755)
+    if is_there:
+        made_by(ROOT, victim / "locks", 0o755)
+        made_by(ROOT, victim / "locks" / "boards", 0o755)
+    before = {path: path.stat().st_mode for path in victim.rglob("*")}
+    as_user(ANN, lambda: (folder / "link").symlink_to(victim))
+    with pytest.raises(coterie.Unavailable, match="symbolic link of another user"):
+        coterie.sync.connect(f"file:{folder}/link/locks").__enter__()
+    assert {path: path.stat().st_mode for path in victim.rglob("*")} == before
+
+
+def test_a_link_of_our_own_may_stand_anywhere_in_the_path(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    with (
+        coterie.sync.connect(f"file:{tmp_path}/link/locks") as one,
+        coterie.sync.connect(f"file:{tmp_path}/folder/locks") as other,
+        one.lock("a"),
+    ):
+        assert other.lock("a").acquire(blocking=False) is None
+
+
 # Modes
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_no_folder_is_opened_to_others_that_was_moved_to_the_name_of_one_of_ours(
+    machine: Machine, mode: int
+) -> None:
+    folder = made_by(BOB, machine.temporary / "shared", 0o777)
+    private = made_by(BOB, folder / "private", 0o700)
+    diary = private / "diary"
+    diary.write_text("of bob")
+    os.chown(diary, BOB, BOB)
+    diary.chmod(0o600)
+    as_user(ANN, lambda: private.rename(folder / "boards"))
+    folder.chmod(mode)  # as doctor asks, where it was not sticky
+    machine.attempt(BOB, folder)
+    found = folder / "boards"
+    assert stat.S_IMODE(found.stat().st_mode) == 0o700
+    assert stat.S_IMODE((found / "diary").stat().st_mode) == 0o600
+
+
+def test_no_lock_file_is_opened_to_others_that_has_a_second_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second name that another user gives it while those are counted that a killed process has left."""
+    private, shared = tmp_path / "private", tmp_path / "shared"
+    for folder, mode in ((private, 0o700), (shared, 0o1777)):
+        folder.mkdir()
+        folder.chmod(mode)
+    with coterie.sync.connect(f"file:{private}") as c, c.lock("a"):
+        pass
+    os.link(private / "words", shared / "words")
+    read = os.pread
+
+    def read_and_link(descriptor: int, size: int, offset: int) -> bytes:
+        with contextlib.suppress(FileExistsError):
+            os.link(shared / "words", shared / "words-0123.new")
+        return read(descriptor, size, offset)
+
+    monkeypatch.setattr(os, "pread", read_and_link)
+    with pytest.raises(coterie.ConfigError, match=r"second name|is closed to users"):
+        coterie.sync.connect(f"file:{shared}").__enter__()
+    assert stat.S_IMODE((private / "words").stat().st_mode) == 0o600
 
 
 @pytest.mark.usefixtures("open_umask")
@@ -373,6 +478,20 @@ def test_others_are_warned_that_the_directory_of_the_machine_is_one_users(
 
 
 @needs_root
+def test_root_is_warned_that_the_directory_of_the_machine_is_closed_by_a_user(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_by(ANN, machine.default, 0o700)
+    for user, warned in ((ROOT, True), (ANN, False)):
+        _, told = machine.start(user, TRY).communicate(timeout=BOUND_SECONDS)
+        assert ("and is closed to others: remove it" in told) is warned
+    monkeypatch.setattr(folder_module, "DEFAULT_FOLDER", str(machine.default))
+    [(doubt, advice)] = doubts(f"file:{machine.default}")
+    assert "is closed to other users" in doubt
+    assert advice.startswith(f"sudo rm -r {machine.default}")
+
+
+@needs_root
 def test_doctor_says_who_can_take_the_locks_away(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -382,6 +501,65 @@ def test_doctor_says_who_can_take_the_locks_away(
     printed = capsys.readouterr()
     assert "words belongs to" in printed.out
     assert f"sudo chown root {folder}/words" in printed.err
+
+
+COMMAND = """
+from coterie.cli import run
+run(["lock", "--url", url, "a", "--", "cat"])
+"""
+
+
+@needs_root
+def test_no_process_of_another_user_is_named_to_be_killed(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user can have others open a pipe of hers to write, and give it the name of what keeps her lock."""
+    folder = made_by(ROOT, machine.temporary / "shared", 0o1777)
+    holder = machine.start(ANN, COMMAND, folder)
+    boards = folder / "boards"
+    until(lambda: boards.exists() and list(boards.glob("*-*.life")))
+    trap = boards / "trap"
+
+    def make() -> None:
+        os.mkfifo(trap)
+        trap.chmod(0o666)
+
+    as_user(ANN, make)
+    mine = os.open(trap, os.O_RDWR | os.O_NONBLOCK)  # as one that rings it has it open
+    (life,) = boards.glob("????????????????-???????????????.life")
+    as_user(ANN, lambda: trap.rename(life))
+    holder.send_signal(signal.SIGSTOP)
+    try:
+        assert run(["break", "a", "--yes", "--url", f"file:{folder}"]) == 1
+    finally:
+        holder.send_signal(signal.SIGCONT)
+        os.close(mine)
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert str(holder.pid) in told.partition("kill -9 ")[2].split()
+    assert str(os.getpid()) not in told.partition("kill -9 ")[2].split()
+
+
+@needs_root
+def test_orders_that_are_refused_cost_few_lines(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = made_by(ROOT, machine.temporary / "shared", 0o1777)
+    with caplog.at_level(logging.WARNING), coterie.sync.connect(f"file:{folder}") as c:
+        c.lock("a").acquire()
+        (bell,) = (folder / "boards").glob("*-orders.bell")
+        program, number = int(bell.name[:16], 16), 5
+
+        def order() -> None:
+            (folder / "boards" / order_name(program, number)).write_text("nonsense")
+            ring = os.open(bell, os.O_WRONLY | os.O_NONBLOCK)
+            for _ in range(100):
+                os.write(ring, MESSAGE.pack(number))
+
+        as_user(ANN, order)
+        assert run(["break", "a", "--yes", "--url", f"file:{folder}"]) == 0
+    events = [record.__dict__["event"] for record in caplog.records]
+    assert events.count("order-refused") == 1
+    assert "hold-broken" in events
 
 
 # Nonsense
@@ -530,6 +708,32 @@ def test_a_reserve_that_is_none_is_left_out_with_a_line(
     assert f"reserve-{user} in the lock directory is damaged" in caplog.text
 
 
+def test_any_number_of_reserves_that_are_none_cost_few_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.chmod(0o1777)
+    for user in range(1, 51):
+        (tmp_path / f"reserve-{user}").write_text("nonsense")
+    with caplog.at_level(logging.WARNING), coterie.sync.connect(f"file:{tmp_path}") as c:
+        assert c.lock("a").acquire(blocking=False)
+    assert "50 such files are left out" in caplog.text
+    assert len(caplog.records) < 10
+
+
+def test_a_place_where_no_file_reaches_stops_no_release(tmp_path: Path) -> None:
+    """Another user may lock any byte of a queue that it may write."""
+    with coterie.sync.connect(f"file:{tmp_path}") as c, contextlib.ExitStack() as others:
+        lock_bytes = LockBytes("a")
+        held = others.enter_context(c.lock("a"))
+        words = others.enter_context((tmp_path / "words").open("r+b"))
+        queue = others.enter_context((tmp_path / "lines" / lock_bytes.queue).open("w+b"))
+        assert byte_lock.attempt(words.fileno(), lock_bytes.waiters_shared)
+        place = byte_lock.request(byte_lock.ALONE, 2**63 - 2)
+        assert byte_lock.attempt(queue.fileno(), place)
+        held.release()
+        assert not held.valid
+
+
 def test_a_pipe_in_the_place_of_a_reserve_stops_nobody(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     os.mkfifo(tmp_path / "reserve-7")
@@ -588,3 +792,30 @@ def test_what_is_waited_for_in_a_private_directory_can_be_shared_later(machine: 
         assert following > token
         token = following
     third.communicate("\n", timeout=BOUND_SECONDS)
+
+
+# All calls of one acquire
+
+
+@needs_root
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace shows the calls")
+def test_root_names_nothing_by_a_path_in_a_directory_of_another_user() -> None:
+    """Nor does it follow a link, or change a mode or an owner but by a descriptor."""
+    command = [sys.executable, "-m", "benchmarks.files.root_calls"]
+    ran = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True)
+    calls = ran.stdout.splitlines()
+    opened = [call for call in calls if call.startswith("openat(")]
+    assert len(opened) > 5
+    assert all("O_NOFOLLOW" in call for call in opened)
+    by_path = [call for call in calls if "AT_FDCWD" in call]
+    assert len(by_path) == 2
+    assert by_path[0].startswith('openat(AT_FDCWD, "/locks", O_RDONLY|O_NOFOLLOW|')
+    assert by_path[1].startswith('newfstatat(AT_FDCWD, "/locks/words", ')
+    assert by_path[1].endswith("AT_SYMLINK_NOFOLLOW) = 0")
+    changes = [call.partition("(")[0] for call in calls if "chmod" in call or "chown" in call]
+    assert set(changes) == {"fchmod", "fchown"}
+    page = (REPOSITORY / "docs" / "file-locks.md").read_text(encoding="utf-8")
+    shown = page.partition("benchmarks.files.root_calls\n")[2].partition("```")[0].splitlines()
+    looks = ("newfstatat", "fstat", "statx", "readlink")  # as the library of the system calls them
+    on_page, now = ([c for c in calls if not c.startswith(looks)] for calls in (shown, calls))
+    assert on_page == now, "the page shows what the command prints"

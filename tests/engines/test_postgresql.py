@@ -14,6 +14,7 @@ import coterie
 from coterie.engines.postgresql.server import PostgresqlServer as Server
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable
+from coterie.system.postgresql import PostgresqlServers
 from tests.cluster.proxy import Proxy
 from tests.engines.postgresql_pooler import pooler
 from tests.engines.postgresql_server import MISSING, POOLED, PostgresqlServer
@@ -350,6 +351,28 @@ async def test_a_loss_is_told_before_another_holds_when_the_line_is_cut(
                 await (await again).release()
                 with pytest.raises(LockLost):
                     await first.release()
+    finally:
+        await proxy.stop()
+
+
+@in_loop
+async def test_a_server_that_falls_silent_in_a_transaction_is_not_waited_for_without_an_end(
+    server: PostgresqlServer,
+) -> None:
+    """A timeout cancels the statement, and then the transaction waits for its rollback."""
+    proxy = Proxy(server.port)
+    await proxy.start()
+
+    async def begin(connection: Any) -> None:
+        async with connection.transaction():
+            proxy.stall()
+            await connection.fetchval("select 1")
+
+    servers = PostgresqlServers("a server", [server.url(LEASE, port=proxy.port).partition("?")[0]])
+    try:
+        async with asyncio.timeout(20):
+            with pytest.raises(Unavailable):
+                await servers.open(1.0, begin)
     finally:
         await proxy.stop()
 

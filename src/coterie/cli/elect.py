@@ -15,6 +15,7 @@ from coterie.cli.lock.job import INTERRUPTED, enter, hold, job_options
 from coterie.cli.lock.program import Job, read_program
 from coterie.errors import UsageError
 from coterie.locks import ElectionCoordinator
+from coterie.locks.legible import legible_json
 from coterie.locks.url import choose_url, scheme_of
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ async def _leaders_of_nodes(url: str | None) -> AsyncGenerator[str | None, None]
 def _show(name: str, leader: Party | str | None, output: str) -> None:
     """Print a leader: the holder of a lock, or the node that is elected."""
     if output == "json":
-        click.echo(msgspec.json.encode({"name": name, "leader": leader}))
+        click.echo(legible_json(msgspec.json.encode({"name": name, "leader": leader}).decode()))
     elif isinstance(leader, str) or leader is None:
         say(f"{name} {leader or '-'}")
     else:

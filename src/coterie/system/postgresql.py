@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
 
-from coterie.errors import ConfigError, Unavailable
+from coterie.errors import ConfigError, CoterieError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-
-    from coterie.errors import CoterieError
 
 BegunT = TypeVar("BegunT")
 
@@ -70,17 +68,26 @@ class PostgresqlServers:
 
     async def open(self, limit: float, begin: Callable[[Any], Awaitable[BegunT]]) -> BegunT:
         """Connect and `begin` within the limit; raise what an error means."""
-        connection = None
+        connection, end = None, None
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + limit
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout_at(ends_at):
                 connection = await self.connect(limit)
+                # A timeout cancels once, and a transaction waits for its rollback then: without an end, where
+                # the server is silent.
+                end = loop.call_at(ends_at, connection.terminate)
                 return await begin(connection)
         except BaseException as error:
             if connection is not None:
                 connection.terminate()
-            if isinstance(error, FAILURES):
+            # Whatever asyncpg raises for an answer that makes no sense, BufferError for instance.
+            if isinstance(error, Exception) and not isinstance(error, CoterieError):
                 raise self.error(error) from None
             raise
+        finally:
+            if end is not None:
+                end.cancel()
 
     async def connect(self, limit: float) -> Any:
         """Connect to the server, or to that of several which is the primary.

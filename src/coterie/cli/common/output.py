@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from coterie.errors import UsageError
-from coterie.locks.legible import one_line
+from coterie.locks.legible import legible_json, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +59,7 @@ def write_file(path: Path, text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print as indented JSON."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    click.echo(legible_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -10,6 +10,7 @@ from coterie.cli.lock.job import hold, job_options, with_options
 from coterie.cli.lock.options import LOCK_OPTIONS
 from coterie.cli.lock.program import Job, read_program
 from coterie.errors import AcquireTimeout, DeadlockDetected, UsageError
+from coterie.locks.legible import one_line
 
 if TYPE_CHECKING:
     from coterie.locks import Acquirable, Coordinator
@@ -43,7 +44,7 @@ def command(*, conflict: int, **options: Any) -> int:
             node=options["node"],
         )
     except (AcquireTimeout, DeadlockDetected) as error:
-        click.echo(f"coterie: {error}", err=True)
+        click.echo(one_line(f"coterie: {error}"), err=True)
         return conflict
 
 

@@ -20,6 +20,7 @@ from coterie.errors import LockLost, UsageError
 from coterie.locks import Acquirable, Coordinator, ElectionCoordinator, Holding, connect
 from coterie.locks.engine import Mortal
 from coterie.locks.internals import engine_of, lifelines_of, names_of, timed_out
+from coterie.locks.legible import one_line
 from coterie.locks.url import choose_url, scheme_of, without_password
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ async def _say_why(coordinator: Coordinator, names: Sequence[str]) -> None:
         obstacles = [engine_of(coordinator).obstacle(name) for name in names]
         reason = next((str(error) for error in obstacles if error is not None), "")
         if reason and not said:
-            click.echo(f"coterie: waiting: {reason}", err=True)
+            click.echo(one_line(f"coterie: waiting: {reason}"), err=True)
         said = reason
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+LOCK = "lock"  # a file in each folder that has been taken
+
+
 class FolderLock:
     """Keeps other processes out of a folder while it is taken."""
 
@@ -28,7 +31,7 @@ class FolderLock:
         try:
             make_private(self._folder)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-            file = os.fdopen(os.open(self._folder / "lock", flags, 0o600), "rb+", buffering=0)
+            file = os.fdopen(open_private(self._folder / LOCK, flags), "rb+", buffering=0)
         except OSError as error:
             raise Unavailable(f"the data directory {self._folder}: {error.strerror}") from None
         try:
@@ -46,17 +49,29 @@ class FolderLock:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder that its owner alone can read; close one of ours that an earlier version left open."""
+    """Make a folder that its owner alone can read; close one of ours that an earlier version left open.
+
+    A folder with other things in it may have been named by mistake, and keeps its mode.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if os.name == "posix":
-        known = folder.stat()
-        if known.st_uid == os.geteuid() and stat.S_IMODE(known.st_mode) & 0o077:
-            folder.chmod(0o700)
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        known, names = os.fstat(descriptor), os.listdir(descriptor)  # noqa: PTH208 - not by its path
+        is_open = known.st_uid == os.geteuid() and stat.S_IMODE(known.st_mode) & 0o077
+        if is_open and (not names or LOCK in names):
+            os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file that its owner alone can read, if it is made: the opener for `open`."""
-    return os.open(path, flags, 0o600)
+    """Open a file that its owner alone can read, if it is made: the opener for `open`.
+
+    A link in its place is not followed: where others may write the folder, it is one of theirs.
+    """
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
 def replace(path: Path, content: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Mapping
@@ -33,7 +34,9 @@ class JsonFormatter(logging.Formatter):
             fields |= {name: _plain(value) for name, value in record.args.items()}
         if record.exc_info:
             fields["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(fields).decode()
+        line = msgspec.json.encode(fields).decode()
+        # Other programs may have written some of it: a terminal obeys characters that JSON allows.
+        return line if line.isprintable() else json.dumps(json.loads(line))
 
 
 class LineFormatter(logging.Formatter):

@@ -15,6 +15,7 @@ namespace that wrote it, whose clock its times are readings of.
 from __future__ import annotations
 
 import contextlib
+import os
 import zlib
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,14 @@ from coterie import system
 from coterie.algorithms.mutex.quorum.leased.saved import is_unnumbered
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.runtime.descriptors import Reserve
-from coterie.cluster.runtime.durable import FolderLock, make_private, replace, sync_folder
+from coterie.cluster.runtime.durable import (
+    LOCK,
+    FolderLock,
+    make_private,
+    open_private,
+    replace,
+    sync_folder,
+)
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
@@ -101,8 +109,8 @@ class Storage:
         between is not taken for one of an earlier version.
         """
         make_private(self._folder)
-        if not (self._folder / "lock").exists():
-            self._identity.touch(mode=0o600)
+        if not (self._folder / LOCK).exists():
+            os.close(open_private(self._identity, os.O_WRONLY | os.O_CREAT))
             sync_folder(self._folder)
         return not self._identity.exists() or self._bound.exists()
 

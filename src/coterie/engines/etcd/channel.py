@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 
 from coterie.engines.etcd.messages import chunk, text
+from coterie.engines.queue.nonsense import sensible
 from coterie.engines.queue.server import SessionLost
 from coterie.engines.queue.url import TLS_PARAMETERS
 from coterie.errors import ConfigError, CoterieError, Unavailable
@@ -111,7 +112,9 @@ class EtcdChannel:
     async def _call(self, method: str, request: bytes, limit: float) -> bytes:
         assert self._channel is not None, "it is open"
         call: Any = self._channel.unary_unary(f"/etcdserverpb.{method}")
-        answer: bytes = await call(request, timeout=limit, metadata=self._metadata)
+        answer: bytes | None = await call(request, timeout=limit, metadata=self._metadata)
+        if answer is None:  # a stream that ends well without a message
+            raise Unavailable(f"{self}: an empty answer")
         return answer
 
     async def renew_login(self) -> None:
@@ -133,7 +136,8 @@ class EtcdChannel:
                     f"{self}: it has no users (authentication is off), but the URL names one"
                 ) from None
             raise self.error(error) from None
-        self._metadata = (("token", text(answer, 2)),)
+        with sensible(self):
+            self._metadata = (("token", text(answer, 2)),)
 
     def error(self, error: grpc.aio.AioRpcError) -> CoterieError | SessionLost:
         """Say what an error of a call means."""

@@ -24,7 +24,8 @@ from coterie.engines.etcd import messages as api
 from coterie.engines.etcd.channel import EtcdChannel
 from coterie.engines.etcd.watches import Watches, after
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Author, QueueEntry, ServerNode, SessionLost, inside
+from coterie.engines.queue.nonsense import read_author, sensible
+from coterie.engines.queue.server import QueueEntry, ServerNode, SessionLost, inside
 from coterie.engines.queue.url import TLS_PARAMETERS, WITNESS, parse_server_url
 from coterie.engines.queue.witness import watched
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from coterie.engines.etcd.messages import KeyChange, KeyValue
-    from coterie.engines.queue.server import SessionListener, Ticket
+    from coterie.engines.queue.server import Author, SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 QUEUES = b"coterie/q/"
@@ -48,7 +49,6 @@ BEATS_PER_LEASE = 3
 CALL_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
 
-_decode_author = msgspec.msgpack.Decoder(Author).decode
 _encode_author = msgspec.msgpack.Encoder().encode
 
 
@@ -91,9 +91,10 @@ class EtcdServer:
         try:
             await channel.open(limit)
             sent_at = system.now()
-            granted = api.lease(
-                await channel.call("Lease/LeaseGrant", api.number(1, math.ceil(lease)), limit)
-            )
+            request = api.number(1, math.ceil(lease))
+            answer = await channel.call("Lease/LeaseGrant", request, limit)
+            with sensible(channel):
+                granted = api.lease(answer)
         except BaseException:
             await channel.close()
             raise
@@ -116,7 +117,9 @@ async def _node(url: ServerUrl) -> ServerNode:
     channel = EtcdChannel(url)
     try:
         await channel.open(CALL_SECONDS_MAX)
-        status = api.status(await channel.call("Maintenance/Status", b"", CALL_SECONDS_MAX))
+        answer = await channel.call("Maintenance/Status", b"", CALL_SECONDS_MAX)
+        with sensible(channel):
+            status = api.status(answer)
     except Unavailable as error:
         return ServerNode(url.shown, trouble=str(error).removeprefix(f"{channel}: "))
     finally:
@@ -195,7 +198,7 @@ class EtcdSession:
                 while True:
                     await self._beat(stream)
                     await asyncio.sleep(self.lease / BEATS_PER_LEASE)
-            except (grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError):
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, Unavailable):
                 await asyncio.sleep(RETRY_SECONDS)
             except SessionLost as error:
                 self._end(str(error))
@@ -210,7 +213,9 @@ class EtcdSession:
             answer = await stream.read()
         if not isinstance(answer, bytes):
             raise TimeoutError
-        if api.lease(answer).seconds <= 0:
+        with sensible(self._channel):
+            left = api.lease(answer).seconds
+        if left <= 0:
             raise SessionLost("its lease has run out at etcd")
         self._told.renewed(sent_at)
 
@@ -240,17 +245,19 @@ class EtcdSession:
             then.insert(0, api.chunk(3, api.delete(self._key(leaving))))
         read_own = api.chunk(1, api.get(key, keys_only=True))
         compare = [api.absent(key), api.absent(self._abandoned(ticket))]
-        answer = api.done(await self._call("KV/Txn", api.transaction(compare, then, [read_own])))
+        written = await self._call("KV/Txn", api.transaction(compare, then, [read_own]))
         if leaving is not None:
             self._created.pop(leaving, None)
-        (read,) = answer.reads
-        if not answer.succeeded:
-            # Others may stand behind an entry that has been there before: `wait` has to look.
-            self._created[ticket] = Created(read[0].created)
-            return None
-        number = answer.revision
-        self._created[ticket] = Created(number, read[0].key if read else b"", len(read) == 1)
-        return None if read else number
+        with sensible(self._channel):
+            answer = api.done(written)
+            (read,) = answer.reads
+            if not answer.succeeded:
+                # Others may stand behind an entry that has been there before: `wait` has to look.
+                self._created[ticket] = Created(read[0].created)
+                return None
+            number = answer.revision
+            self._created[ticket] = Created(number, read[0].key if read else b"", len(read) == 1)
+            return None if read else number
 
     async def wait(self, ticket: Ticket) -> int:
         """Wait for the end of the nearest entry in our way, then look for one before it.
@@ -265,7 +272,8 @@ class EtcdSession:
                 seen, near, alone = await self._nearest(ticket, number, seen)
                 if not near:
                     return number
-            waiting = await self._watches.until_deleted(near)
+            with sensible(self._channel):
+                waiting = await self._watches.until_deleted(near)
             try:
                 if await waiting.since() > seen:
                     # It may have gone before the watch began, which would then be silent.
@@ -300,7 +308,9 @@ class EtcdSession:
                 serializable=serializable,
                 keys_only=True,
             )
-            answer = api.found(await self._call("KV/Range", request))
+            written = await self._call("KV/Range", request)
+            with sensible(self._channel):
+                answer = api.found(written)
             if answer.revision >= seen:
                 break
         near = answer.keys[0].key if answer.keys else b""
@@ -316,8 +326,9 @@ class EtcdSession:
 
     def _watching(self, key: bytes) -> AbstractAsyncContextManager[None]:
         """Watch the program that a key belongs to, by the lease in its name."""
-        lease = key.split(b".")[-2]
-        name = f"{self._channel}: the program of lease {lease.decode()}"
+        with sensible(self._channel):
+            lease = key.split(b".")[-2]
+            name = f"{self._channel}: the program of lease {int(lease, 16):x}"
         find, end = partial(self._find_life, lease), partial(self._revoke, lease)
         return watched(name, self.lease, find, end)
 
@@ -367,7 +378,9 @@ class EtcdSession:
 
     async def _read(self, key: bytes, end: bytes) -> list[KeyValue]:
         request = api.get(key, end, order=api.ASCENDING)
-        return api.found(await self._call("KV/Range", request)).keys
+        answer = await self._call("KV/Range", request)
+        with sensible(self._channel):
+            return api.found(answer).keys
 
     async def send(self, participant: str, letter: bytes) -> None:
         """Put a letter where its reader watches; it goes with our lease if it is never read."""
@@ -391,7 +404,9 @@ class EtcdSession:
         """Take a letter out; the one that has deleted it reads it, so it is read once."""
         with contextlib.suppress(CoterieError, SessionLost):
             answer = await self._call("KV/DeleteRange", api.delete(key))
-            if dict(api.fields(answer)).get(2):
+            with sensible(self._channel):
+                is_ours = bool(dict(api.fields(answer)).get(2))
+            if is_ours:
                 self._told.mail(letter)
 
     # Calls
@@ -431,7 +446,7 @@ def _divided(keys: Sequence[KeyValue]) -> dict[str, list[QueueEntry]]:
     """Sort entries, which are in the order of creation, into the queues of their locks."""
     lines: dict[str, list[tuple[bool, KeyValue]]] = {}
     for found in keys:
-        lock, _, rest = found.key[len(QUEUES) :].decode().partition(":")
+        lock, _, rest = found.key[len(QUEUES) :].decode(errors="replace").partition(":")
         lines.setdefault(unquote(lock), []).append((rest.startswith("s."), found))
     return {lock: _entries(line) for lock, line in lines.items()}
 
@@ -439,6 +454,6 @@ def _divided(keys: Sequence[KeyValue]) -> dict[str, list[QueueEntry]]:
 def _entries(line: Sequence[tuple[bool, KeyValue]]) -> list[QueueEntry]:
     count = inside([shared for shared, _ in line])
     return [
-        QueueEntry(_decode_author(found.value), shared, position < count, found.created)
+        QueueEntry(read_author(found.value), shared, position < count, found.created)
         for position, (shared, found) in enumerate(line)
     ]

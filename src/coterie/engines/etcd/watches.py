@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import grpc.aio
 
 from coterie.engines.etcd.messages import unwatch, watch, watched
+from coterie.engines.queue.nonsense import sensible
 from coterie.errors import ConfigError, CoterieError
 from coterie.system.aio import first_done
 
@@ -202,7 +203,11 @@ class Watches:
         try:
             while True:
                 answer = await _read(stream)
-                if answer is None or not await self._hear(watched(answer)):
+                if answer is None:
+                    return
+                with sensible(self._channel):
+                    news = watched(answer)
+                if not await self._hear(news):
                     return
         finally:
             self._requests = None

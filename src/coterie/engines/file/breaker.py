@@ -128,7 +128,8 @@ def _kept(boards: Folder, entry: BoardEntry) -> str:
 def _keepers(boards: Folder, entry: BoardEntry) -> list[str]:
     """Find the processes that keep a lock, by what they have open; a board says what its user likes.
 
-    A program can write its own board, and a child that keeps the lock has the pipe that goes with it.
+    A program can write its own board, and a child that keeps the lock has the pipe that goes with it. Its user
+    could have a process of another user open that pipe, by the name of a bell: none of those is named.
     """
     names = [f"{entry.program:016x}"]
     if entry.lent:
@@ -138,8 +139,17 @@ def _keepers(boards: Folder, entry: BoardEntry) -> list[str]:
         with contextlib.suppress(OSError):
             kept.append(os.stat(name, dir_fd=boards.descriptor, follow_symlinks=False))
     with contextlib.suppress(OSError):  # a system without /proc
-        return [pid for pid in os.listdir("/proc") if pid.isdecimal() and _writes(pid, kept)]
+        processes = [pid for pid in os.listdir("/proc") if pid.isdecimal()]
+        return [pid for pid in processes if _belongs(pid, entry.user) and _writes(pid, kept)]
     return []
+
+
+def _belongs(pid: str, user: int) -> bool:
+    with contextlib.suppress(OSError):  # it has ended
+        # Not by the owner of the folder: that is root where the process has changed its user.
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+        return int(status.partition("\nUid:")[2].split()[0]) == user
+    return False
 
 
 def _writes(pid: str, files: Sequence[os.stat_result]) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.engines.file.claim import FileClaim
 from coterie.engines.file.directory import byte_lock
 from coterie.engines.file.directory.folder import Directory, directory_at, folder_of
@@ -39,6 +40,7 @@ logger = logging.getLogger("coterie.engines")
 WATCH_SECONDS = 0.25
 FOLLOW_SECONDS = 0.1
 LOOK_FOR_DEADLOCKS_SECONDS = 0.05
+REFUSED_PAUSE_SECONDS = 60.0  # between two lines about orders of one user
 TRIES = 100
 THREADS_LEAVE_SECONDS_MAX, PAUSE_SECONDS = 1.0, 0.0005
 
@@ -72,6 +74,7 @@ class FileEngine:
         self._search: DeadlockSearch | None = None  # made when a wait lasts for a while
         self._board: WaitBoard | None = None
         self._ear = -1  # where the event loop is told of orders
+        self._refused: dict[int, float] = {}  # when the log said so last, by user
         self._guard = (
             RLock()
         )  # held to put in what belongs to the open directory, and to change that
@@ -367,13 +370,7 @@ class FileEngine:
             orders = opened.orders() if self._opened is opened else []
         for order in orders:
             if isinstance(order, RefusedOrder):
-                logger.warning(
-                    "%s: an order of %s to end a hold is refused: only our own user, root and the owner of the"
-                    " directory may give one",
-                    self.folder,
-                    user_name(order.user),
-                    extra={"event": "order-refused"},
-                )
+                self._note_refused(order.user)
             elif [claim for claim in self._ordered(order, opened) if claim.revoke(BROKEN)]:
                 logger.warning(
                     "%s: operator %s (%s) has ended our hold of lock %r",
@@ -383,6 +380,20 @@ class FileEngine:
                     order.lock,
                     extra={"event": "hold-broken"},
                 )
+
+    def _note_refused(self, user: int) -> None:
+        """Log that a user is not obeyed, once in a while: ringing costs that user nothing."""
+        now = system.now()
+        if now < self._refused.get(user, -math.inf) + REFUSED_PAUSE_SECONDS:
+            return
+        self._refused[user] = now
+        logger.warning(
+            "%s: an order of %s to end a hold is refused: only our own user, root and the owner of the"
+            " directory may give one",
+            self.folder,
+            user_name(user),
+            extra={"event": "order-refused"},
+        )
 
     def _ordered(self, order: Order, opened: LockDirectory) -> list[FileClaim]:
         """List the claims that an order is about: not one that has begun since it was given."""

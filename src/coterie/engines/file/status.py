@@ -110,14 +110,18 @@ def _wait(entries: dict[str, BoardEntry]) -> LockWait | None:
 def doubts(url: str) -> list[tuple[str, str]]:
     """Say who besides root could take away the locks of a shared directory, and what to do; nothing is changed."""
     path = folder_of(url)
+    directory = directory_at(path)
     try:
-        with directory_at(path).open() as folder:
+        with directory.open() as folder:
             sharing = folder.sharing
             words = os.stat(LOCK_FILE, dir_fd=folder.descriptor, follow_symlinks=False)
     except OSError:  # there is none yet, or it cannot be read, which the status has said
         return []
-    if not sharing.writers & stat.S_IWOTH:
-        return []
+    if not sharing.is_for_all:
+        if not directory.of_machine or not sharing.user:
+            return []
+        text = f"{path} belongs to {user_name(sharing.user)}, and is closed to other users"
+        return [(text, f"sudo rm -r {path}, when no lock is held")]
     found = []
     for name, user in ((path, sharing.user), (f"{path}/{LOCK_FILE}", words.st_uid)):
         if user:

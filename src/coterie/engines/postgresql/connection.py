@@ -130,7 +130,7 @@ async def describe(url: ServerUrl) -> ServerNode:
             connection = await servers.connect(CALL_SECONDS_MAX)
             version, is_standby = await connection.fetchrow(statements.DESCRIBE)
             await connection.close()
-    except FAILURES as failure:
+    except Exception as failure:  # noqa: BLE001 - whatever asyncpg raises for an answer that makes no sense
         error = servers.error(failure)
         if not isinstance(error, Unavailable):
             raise error from None

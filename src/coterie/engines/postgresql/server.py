@@ -23,17 +23,19 @@ from coterie.engines.postgresql.connection import (
     servers_of,
 )
 from coterie.engines.queue.engine import QueueEngine
+from coterie.engines.queue.nonsense import author_of, sensible
 from coterie.engines.queue.observation import PAST, Observations
-from coterie.engines.queue.server import Author, QueueEntry, SessionLost, inside
+from coterie.engines.queue.server import QueueEntry, SessionLost, inside
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import CoterieError, Unavailable, UsageError
+from coterie.locks.legible import legible
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
 
     from coterie.engines.postgresql.connection import LockConnection
-    from coterie.engines.queue.server import ServerNode, SessionListener, Ticket
+    from coterie.engines.queue.server import Author, ServerNode, SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 BEATS_PER_LEASE = 3
@@ -191,7 +193,8 @@ class PostgresqlSession:
             await self._pause(pause)
             try:
                 self._check()
-                pause = await self._renew_once()
+                with sensible(self._server):
+                    pause = await self._renew_once()
             except SessionLost:
                 return
             except CoterieError:
@@ -337,8 +340,9 @@ class PostgresqlSession:
                     await self._news.wait()
             self._news.clear()
             try:
-                await self._bury(system.now())
-                await self._look(system.now())
+                with sensible(self._server):
+                    await self._bury(system.now())
+                    await self._look(system.now())
             except SessionLost:
                 return
             except CoterieError:
@@ -432,7 +436,7 @@ class PostgresqlSession:
                     logger.info(
                         "%s: session %s was silent for its lease, and is removed",
                         self._server,
-                        name,
+                        legible(name),
                         extra={"event": "session-removed"},
                     )
                     await self._sweep(name)
@@ -476,7 +480,8 @@ class PostgresqlSession:
         if locks is not None and not locks:
             return {}
         _, rows = await self._ask(statements.LINES, None if locks is None else list(locks))
-        return {lock: _line(queue) for lock, queue in rows if queue}
+        with sensible(self._server):
+            return {lock: _line(queue) for lock, queue in rows if queue}
 
     # Mail
 
@@ -491,7 +496,7 @@ class PostgresqlSession:
 
     def _hear(self, pid: int, notice: str) -> None:
         if notice.startswith(statements.INSIDE):
-            with contextlib.suppress(ValueError):  # any role may notify any channel
+            with contextlib.suppress(ValueError, IndexError):  # any role may notify any channel
                 number, text, lock = notice[1:].split("\n", 2)
                 self._hear_inside(int(number), text, lock)
             return
@@ -609,7 +614,7 @@ def _line(queue: Sequence[str]) -> list[QueueEntry]:
     entries = []
     for place, text in enumerate(queue):
         mode, _, participant, since, process = text.split(" ", 4)
-        author = Author(participant, process, float(since))
+        author = author_of(participant, process, float(since))
         entries.append(QueueEntry(author, mode.startswith("s"), place < count, 0))
     return entries
 

@@ -8,11 +8,10 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
 from coterie import system
 from coterie.engines.queue.desk import Desk, answer_of
 from coterie.engines.queue.mail import HoldEnded, HoldOrder, Inquiry, Knock, decode, encode
+from coterie.engines.queue.nonsense import NONSENSE, describe
 from coterie.engines.queue.orders import Orders
 from coterie.engines.queue.server import SessionLost
 from coterie.errors import CoterieError, Unavailable, UsageError
@@ -169,11 +168,11 @@ class QueueEngine:
         """Read a letter of another process; one that makes no sense is left aside."""
         try:
             mail = decode(letter)
-        except msgspec.DecodeError as error:
+        except NONSENSE as error:
             logger.warning(
                 "%s: a letter that cannot be read: %s",
                 self.server,
-                error,
+                describe(error),
                 extra={"event": "letter-unreadable"},
             )
             return

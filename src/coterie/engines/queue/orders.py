@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from coterie.engines.queue.mail import HoldEnded, encode
 from coterie.engines.queue.server import SessionLost
 from coterie.errors import CoterieError
+from coterie.locks.legible import legible
 from coterie.locks.names import check_name
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Orders:
         if is_ended:
             logger.warning(
                 "operator %s has ended our hold of lock %r",
-                operator,
+                legible(operator),
                 order.lock,
                 extra={"event": "hold-broken"},
             )

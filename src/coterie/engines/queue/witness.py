@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from coterie.engines.queue.server import SessionLost
 from coterie.errors import CoterieError
+from coterie.locks.legible import legible
 from coterie.system.witness import ends_of, read_life
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ async def _watch(
                 async for _ in ends_of([life], None):
                     logger.warning(
                         "%s is dead, as we have seen: its locks are free",
-                        name,
+                        legible(name),
                         extra={"event": "session-buried"},
                     )
                     await end()

@@ -22,17 +22,19 @@ from redis.backoff import NoBackoff
 
 from coterie import system
 from coterie.engines.queue.engine import QueueEngine
+from coterie.engines.queue.nonsense import NONSENSE, describe, read_author, sensible
 from coterie.engines.queue.observation import LOOKS_PER_LEASE, PAST, Observations
-from coterie.engines.queue.server import Author, QueueEntry, ServerNode, SessionLost
+from coterie.engines.queue.server import QueueEntry, ServerNode, SessionLost
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.redis import scripts
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
+from coterie.locks.legible import legible
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from coterie.engines.queue.server import SessionListener, Ticket
+    from coterie.engines.queue.server import Author, SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 VERSION_MIN = (6, 2)
@@ -53,7 +55,6 @@ FAILURES = (OSError, RuntimeError, exceptions.RedisError)
 
 logger = logging.getLogger("coterie.engines")
 
-_decode_author = msgspec.msgpack.Decoder(Author).decode
 _encode_author = msgspec.msgpack.Encoder().encode
 
 
@@ -167,7 +168,8 @@ class RedisServer:
         cause = error.__cause__ or error.__context__
         if isinstance(cause, OSError) and (cause.errno or 0) > 0:
             return Unavailable(f"{self}: {os.strerror(cause.errno or 0)}")
-        return Unavailable(f"{self}: {error!s}")
+        text = f"an answer makes no sense: {describe(error)}"
+        return Unavailable(f"{self}: {text if isinstance(error, NONSENSE) else error!s}")
 
     def _check(self, info: dict[str, Any]) -> None:
         """Refuse a server that cannot keep locks, and warn of one that may lose them."""
@@ -211,21 +213,22 @@ class RedisConnection:
         try:
             async with asyncio.timeout(CALL_SECONDS_MAX):
                 info: dict[str, Any] = await made.info()
+                run = str(info["run_id"])
         except BaseException as error:
             await made.aclose()
-            if isinstance(error, FAILURES):
+            if isinstance(error, (*FAILURES, *NONSENSE)):
                 raise self.server.error(error) from None
             raise
         self._client = made
         self.number += 1
-        self.run = str(info["run_id"])
+        self.run = run
         return info
 
     async def close(self) -> None:
         """Disconnect."""
         gone, self._client = self._client, None
         if gone is not None:
-            with contextlib.suppress(*FAILURES):
+            with contextlib.suppress(*FAILURES, *NONSENSE):
                 await gone.aclose()
 
     @property
@@ -267,7 +270,7 @@ class RedisConnection:
             except BaseException as error:
                 await self.close()
                 # The client raises KeyError for a call that was under way when it was closed.
-                if isinstance(error, (*FAILURES, KeyError)):
+                if isinstance(error, (*FAILURES, *NONSENSE)):
                     raise self.server.error(error) from None
                 raise
 
@@ -318,7 +321,7 @@ class RedisSession:
             ) from None
         sent_at = system.now()
         milliseconds = int(self.lease * 1000)
-        closed, longest = await self._connection.run_script(
+        answer = await self._connection.run_script(
             scripts.OPEN,
             self._session,
             self._connection.number,
@@ -328,8 +331,10 @@ class RedisSession:
             self._connection.server.known,
             self._name,
         )
-        self._told.renewed(sent_at)
-        self._learn_of_past(closed, longest)
+        with sensible(self._connection.server):
+            closed, longest = answer
+            self._told.renewed(sent_at)
+            self._learn_of_past(closed, longest)
         self._tasks.run(self._renew())
         self._tasks.run(self._observe())
 
@@ -360,18 +365,19 @@ class RedisSession:
             sent_at = system.now()
             self._unconfirmed += 1
             try:
-                counter, *shown = await self._call_to_the_end(scripts.RENEW)
+                with sensible(self._connection.server):
+                    counter, *shown = await self._call_to_the_end(scripts.RENEW)
+                    if counter > self._counter + self._unconfirmed:
+                        # A copy of this process, such as a clone of its machine, renews in our name.
+                        self._end("another process uses it: a copy of this one")
+                        return
+                    self._counter, self._unconfirmed = counter, 0
+                    self._told.renewed(sent_at)
+                    self._learn_from_renewal(*shown)
             except SessionLost:
                 return
             except CoterieError:
                 continue
-            if counter > self._counter + self._unconfirmed:
-                # A copy of this process, such as a clone of its machine, renews in our name.
-                self._end("another process uses it: a copy of this one")
-                return
-            self._counter, self._unconfirmed = counter, 0
-            self._told.renewed(sent_at)
-            self._learn_from_renewal(*shown)
 
     def _learn_from_renewal(
         self, entries: int, closed: bytes, longest: int, *neighbour: bytes | int
@@ -439,14 +445,15 @@ class RedisSession:
 
     def _number(self, answer: Sequence[Any]) -> int:
         """Return our number if we are inside, and 0 otherwise: then observe what is before us."""
-        number, closed, longest, *shown = answer
-        if number < 0:
-            raise Unavailable(f"{self._connection.server}: the entry was removed by hand")
-        self._learn_of_past(closed, longest)
-        self._learn(shown)
         server = self._connection.server
-        server.known = max(server.known, number)
-        return int(number)
+        with sensible(server):
+            number, closed, longest, *shown = answer
+            if number < 0:
+                raise Unavailable(f"{server}: the entry was removed by hand")
+            self._learn_of_past(closed, longest)
+            self._learn(shown)
+            server.known = max(server.known, number)
+            return int(number)
 
     async def _disown(self) -> None:
         """Remove entries of ours that no task knows.
@@ -454,7 +461,10 @@ class RedisSession:
         No call of ours is under way beside the question, so an entry that it shows and that is not
         among the tickets has left, or was never told of. The name of an attempt is not used again.
         """
-        with contextlib.suppress(SessionLost, CoterieError):
+        with (
+            contextlib.suppress(SessionLost, CoterieError),
+            sensible(self._connection.server),
+        ):
             found = await self._call_to_the_end(scripts.OWN)
             ours = {self._member(ticket).encode() for ticket in self._tickets}
             for member, lock in zip(found[::2], found[1::2], strict=True):
@@ -475,11 +485,14 @@ class RedisSession:
                     await self._seen.wait()
             self._seen.clear()
             try:
-                await self._remove_silent()
-                now = system.now()
-                if self._observed.looks(now) or (self._waiting and now >= self._looked_at + beat):
-                    self._looked_at = now
-                    await self._look_around()
+                with sensible(self._connection.server):
+                    await self._remove_silent()
+                    now = system.now()
+                    if self._observed.looks(now) or (
+                        self._waiting and now >= self._looked_at + beat
+                    ):
+                        self._looked_at = now
+                        await self._look_around()
             except SessionLost:
                 return
             except CoterieError:
@@ -531,7 +544,7 @@ class RedisSession:
                     logger.info(
                         "%s: session %s was silent for its lease, and is removed",
                         self._connection.server,
-                        session,
+                        legible(session),
                         extra={"event": "session-removed"},
                     )
 
@@ -554,15 +567,16 @@ class RedisSession:
         if locks is not None and not locks:
             return {}
         found = await self._connection.run_script(scripts.LINES, *(locks or ()))
-        return {
-            lock.decode(): [
-                QueueEntry(
-                    _decode_author(author), member.startswith(b"s."), bool(within), int(number)
-                )
-                for member, number, author, within in entries
-            ]
-            for lock, entries in found
-        }
+        with sensible(self._connection.server):
+            return {
+                lock.decode(errors="replace"): [
+                    QueueEntry(
+                        read_author(author), member.startswith(b"s."), bool(within), int(number)
+                    )
+                    for member, number, author, within in entries
+                ]
+                for lock, entries in found
+            }
 
     async def send(self, participant: str, letter: bytes) -> None:
         """Publish a letter on the channel of its reader."""
@@ -578,11 +592,11 @@ class RedisSession:
                 async with ear.pubsub() as channel:
                     await channel.subscribe(_channel(self._name), _channel(self._session))
                     await self._follow(channel)
-            except FAILURES as error:
+            except (*FAILURES, *NONSENSE) as error:
                 self._trouble = str(error)
                 await asyncio.sleep(RETRY_SECONDS)
             finally:
-                with contextlib.suppress(*FAILURES):
+                with contextlib.suppress(*FAILURES, *NONSENSE):
                     await ear.aclose()
 
     async def _follow(self, channel: client.client.PubSub) -> None:
@@ -667,7 +681,8 @@ def _read(shown: Sequence[bytes | int]) -> Iterator[tuple[str, int, float]]:
     """Return sessions, each with its counter and its lease in seconds."""
     for at in range(0, len(shown), 3):
         session, counter, milliseconds = shown[at : at + 3]
-        assert isinstance(session, bytes)
+        if not isinstance(session, bytes):
+            raise TypeError("a session has no name")
         yield session.decode(), int(counter), int(milliseconds) / 1000
 
 

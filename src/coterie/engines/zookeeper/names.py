@@ -11,14 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
-from coterie.engines.queue.server import Author
+from coterie.engines.queue.nonsense import author_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie.engines.queue.server import Ticket
+    from coterie.engines.queue.server import Author, Ticket
 
 RESERVED = (".", "..")  # cannot be nodes
+DIGITS_MAX = 20
 
 
 def escape(lock: str) -> str:
@@ -57,10 +58,14 @@ def line(names: Iterable[str]) -> list[QueueNode]:
     for name in names:
         mode, *rest = name.split("-", 4)
         process, _, sequence = rest[-1].rpartition("-") if len(rest) == 4 else ("", "", "")
-        if mode in ("x", "s") and sequence.isdigit() and rest[2].isdigit():
-            author = Author(rest[0], unquote(process), int(rest[2]) / 1000)
+        if mode in ("x", "s") and _is_number(sequence) and _is_number(rest[2]):
+            author = author_of(rest[0], unquote(process), int(rest[2]) / 1000)
             found.append(QueueNode(int(sequence), name, mode == "s", author))
     return sorted(found)
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < DIGITS_MAX
 
 
 def in_the_way(nodes: Iterable[QueueNode], own: QueueNode) -> list[QueueNode]:

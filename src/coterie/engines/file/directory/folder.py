@@ -65,6 +65,11 @@ class Sharing(NamedTuple):
         return self.mode & OTHERS_WRITE
 
     @property
+    def is_for_all(self) -> bool:
+        """Whether every user of the machine may write it."""
+        return bool(self.writers & stat.S_IWOTH)
+
+    @property
     def keeps_names(self) -> bool:
         """Whether no other user can put something else in the place of what we make in the folder."""
         return self.user in (0, os.geteuid()) and (
@@ -186,10 +191,12 @@ class Folder:
     def _open_up(of: str, descriptor: int, found: os.stat_result, sharing: Sharing) -> None:
         """Admit the users to a folder that was made before its directory was shared.
 
-        Up to now no other user could put anything into it, so what is in it is ours. Where another user
-        is just making the folder, wait a moment for its mode.
+        Up to now no other user could put anything into it, so what is in it is ours. But where others may
+        move it, it may be any folder of ours. Where another user is just making the folder, wait a moment
+        for its mode.
         """
-        if found.st_uid == sharing.user == os.geteuid() and not found.st_mode & OTHERS_WRITE:
+        is_ours = found.st_uid == sharing.user == os.geteuid() and sharing.keeps_names
+        if is_ours and not found.st_mode & OTHERS_WRITE and _holds_ours_alone(descriptor):
             for name in os.listdir(descriptor):
                 with contextlib.suppress(OSError):
                     _admit_older(name, descriptor, of, sharing)
@@ -212,12 +219,12 @@ class Folder:
         return descriptor
 
     @contextlib.contextmanager
-    def workshop(self) -> Iterator[int]:
+    def workshop(self, sharing: Sharing) -> Iterator[int]:
         """Give the folder in which to make what is opened again by its name: no other user can exchange it there.
 
         That is this one, or a new one in it that is closed to others; what was made is moved out of it.
         """
-        if self.sharing.keeps_names:
+        if sharing.keeps_names:
             yield self.descriptor
             return
         from coterie.engines.file.directory.way import make_folder  # noqa: PLC0415 - seldom needed
@@ -251,6 +258,14 @@ def exchanged(name: str) -> OSError:
     return OSError(errno.ESTALE, "another user has put something else in its place", name)
 
 
+def _leads_through_no_link(path: str, descriptor: int) -> bool:
+    """Return whether a folder that was opened by its path has that very path; False where the system does not say."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}") == path
+    except OSError:
+        return False
+
+
 def _make(name: str, parent: int, sharing: Sharing) -> None:
     """Make a folder, unless another process is faster.
 
@@ -272,6 +287,16 @@ def _make(name: str, parent: int, sharing: Sharing) -> None:
         sharing.admit_to_folder(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _holds_ours_alone(folder: int) -> bool:
+    """Return whether all in a folder is called as programs call what they put there."""
+    names = (name.partition(".") for name in os.listdir(folder))
+    return all(
+        not stem.removesuffix("-orders").strip("0123456789abcdef-")
+        and kind in ("", "life", "bell", "order", "new")
+        for stem, _, kind in names
+    )
 
 
 def _admit_older(name: str, folder: int, of: str, sharing: Sharing) -> None:
@@ -332,17 +357,21 @@ class Directory:
         """Say that the directory of all users is one user's, unless it is root's or our own; else nothing."""
         if not self.of_machine or sharing.user in (0, os.geteuid()):
             return ""
-        return (
-            f"the lock directory {self.path} belongs to uid {sharing.user}, who can take its locks away: let"
-            " root take a lock once, which makes it root's, or choose another by COTERIE_DIR"
-        )
+        whose = f"the lock directory {self.path} belongs to uid {sharing.user}, who can take its locks away"
+        if not sharing.is_for_all:
+            return f"{whose}, and is closed to others: remove it when no lock is held, or choose another by COTERIE_DIR"
+        return f"{whose}: let root take a lock once, which makes it root's, or choose another by COTERIE_DIR"
 
     def _open(self) -> int:
         try:
-            return os.open(self.path, FOLDER)
+            descriptor = os.open(self.path, FOLDER)
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENOTDIR):
                 raise
+        else:
+            if _leads_through_no_link(self.path, descriptor):
+                return descriptor
+            os.close(descriptor)
         from coterie.engines.file.directory.way import walk  # noqa: PLC0415 - seldom needed
 
         # The administrator and we ourselves may put the directory elsewhere, but no other user.

@@ -364,9 +364,8 @@ class LockDirectory:
     def _see_to_owner(self, directory: Directory) -> list[str]:
         """Make what all users share root's if we are root; else say whose it is."""
         sharing = self._folder.sharing
-        if not sharing.writers & stat.S_IWOTH or not (directory.of_machine or sharing.user == 0):
-            return []
-        if os.geteuid():
+        is_roots = directory.of_machine or sharing.user == 0
+        if os.geteuid() or not sharing.is_for_all or not is_roots:
             return list(filter(None, [directory.owner_remark(sharing)]))
         # The checks of `open_lock_file` have passed: nothing in it has been closed to others. The
         # directory first: then no other user can exchange what is in it.
@@ -733,7 +732,9 @@ def _objection(folder: Folder, descriptor: int) -> str:
         os.fchmod(descriptor, CLOSED_FILE)  # it was made by an earlier version
     # Made before we shared our directory: only the user whose directory and file it is opens it to others.
     is_ours = found.st_uid == sharing.user == os.geteuid()
-    if objection and sharing.writers and is_ours and is_lock_file and names == 1:
+    may_open = is_ours and is_lock_file and sharing.keeps_names
+    # Asked again: another user may have given it a second name while we counted those that are ours.
+    if objection and sharing.writers and may_open and os.fstat(descriptor).st_nlink == 1:
         sharing.admit(descriptor, to_write=True)
         return sharing.objection(os.fstat(descriptor), names)
     return objection
@@ -758,7 +759,14 @@ def _create(folder: Folder) -> None:
     descriptor = folder.create(new, to_write=True)
     try:
         os.write(descriptor, HEADER.pack(MAGIC, b"", 0, 0))  # of no boot
-        os.link(new, LOCK_FILE, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
+        # Not of what a link leads to: another user may have put one in the place of the new file.
+        os.link(
+            new,
+            LOCK_FILE,
+            src_dir_fd=folder.descriptor,
+            dst_dir_fd=folder.descriptor,
+            follow_symlinks=False,
+        )
     except FileExistsError:
         pass  # another process was faster
     except OSError as error:

@@ -36,7 +36,8 @@ def make_pipe(boards: Folder, path: str, name: str) -> int:
 
     For both: the writing end alone cannot be opened before a reader.
     """
-    with boards.workshop() as shop:
+    sharing = boards.sharing
+    with boards.workshop(sharing) as shop:
         if os.mkfifo in os.supports_dir_fd:
             os.mkfifo(name, CLOSED_FILE, dir_fd=shop)
         else:  # older versions of macOS; it fails if the name is taken, also by a link
@@ -44,7 +45,7 @@ def make_pipe(boards: Folder, path: str, name: str) -> int:
             shop = boards.descriptor  # noqa: PLW2901
         descriptor = _open_made(name, shop)
         try:
-            boards.sharing.admit(descriptor, to_write=name.endswith(BELL))
+            sharing.admit(descriptor, to_write=name.endswith(BELL))
             if shop != boards.descriptor:
                 os.rename(name, name, src_dir_fd=shop, dst_dir_fd=boards.descriptor)
         except BaseException:

@@ -51,6 +51,7 @@ DAMAGED = (
     "in the lock directory is damaged, so tokens might not grow;"
     " write into it a number above every token in use"
 )
+REMARKS_MAX = 3  # about files that any user can make
 SPINS = 64
 STUCK_AFTER_SECONDS = 10.0
 PAUSE_SECONDS = 0.001
@@ -154,7 +155,7 @@ class TokenSource:
         instance, later tokens are still larger unless the clock was set back.
         """
         sharing, now = self._folder.sharing, time.time_ns() // 1000
-        ends = []
+        ends, odd = [], []
         for name in filter(_is_reserve, self._folder.names()):
             end = _reserved(self._folder, name)
             if end is None and not sharing.writers:
@@ -162,9 +163,12 @@ class TokenSource:
             if end is None:
                 # Any user can put nonsense there. The time stands in for it: honest tokens are below
                 # that, unless a million were drawn in each second or the clock was set back.
-                self.remarks.append(f"{name} {DAMAGED}; it is left out")
+                odd.append(name)
                 end = now
             ends.append(end)
+        self.remarks += [f"{name} {DAMAGED}; it is left out" for name in odd[:REMARKS_MAX]]
+        if len(odd) > REMARKS_MAX:
+            self.remarks.append(f"{len(odd)} such files are left out")
         return max(ends, default=now)
 
     def _exhausted(self, token: int) -> ConfigError:

@@ -216,7 +216,10 @@ def remove(queues: Folder, name: str) -> None:
 
 
 def _read(descriptor: int, position: int) -> QueuedWaiter | None:
-    content = os.pread(descriptor, RECORD.size, position)
+    try:
+        content = os.pread(descriptor, RECORD.size, position)
+    except OSError:  # another user has locked a byte where no file reaches
+        return None
     return QueuedWaiter(*RECORD.unpack(content)) if len(content) == RECORD.size else None
 
 
