@@ -295,7 +295,7 @@ async def test_tokens_grow_when_the_queue_was_removed_and_made_again(server: Zoo
 
 @needs_server
 @in_loop
-async def test_a_queue_that_is_never_empty_is_made_anew_before_its_sequence_is_used_up(
+async def test_a_queue_that_is_never_empty_is_made_again_before_its_sequence_is_used_up(
     server: ZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Programs that come meanwhile wait outside of it until those in it are served."""

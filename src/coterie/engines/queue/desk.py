@@ -175,7 +175,7 @@ class Desk:
         self._process = process
         self._group = group
         self.trouble = "no session was opened"
-        self._mistake: CoterieError | None = None  # why none can be, until somebody corrects it
+        self._mistake: CoterieError | None = None  # why none can be, as long as it is not corrected
         self._closed_for, self._closed_until = "", -math.inf  # why no lock is granted
         self._attempts = itertools.count(1)
         self._known: OrderedDict[str, None] = OrderedDict()  # names that were used lately

@@ -5,8 +5,8 @@ The queue of a lock is the node `q/LOCK`, its entries are the children of it:
 sequence. Everything that others want to know stands in the name, so one read lists a queue as it was at
 one moment.
 
-A sequence has 32 bits with a sign. What ZooKeeper appends after the last positive one is in no order, so nobody
-stands in a queue any more from `SEQUENCE_MAX` on, until it is empty and its node is made anew.
+A sequence has 32 bits with a sign. What ZooKeeper appends after the last positive one is in no order, so no entry
+stands in a queue any more from `SEQUENCE_MAX` on, until it is empty and its node is made again.
 """
 
 from __future__ import annotations

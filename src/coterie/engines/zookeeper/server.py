@@ -113,7 +113,7 @@ class ZooKeeperSession:
         self._crowded: dict[
             str, None
         ] = {}  # locks whose queues others stood in when we last looked
-        self._worn: set[str] = set()  # locks whose queues have to be made anew
+        self._worn: set[str] = set()  # locks whose queues have to be made again
         self._ahead: dict[
             Ticket, list[names.QueueNode]
         ] = {}  # what was in the way of an entry that joined
@@ -222,7 +222,7 @@ class ZooKeeperSession:
             del self._begun[ticket]
             self._worn.add(ticket.lock)
             await self._renew_queue(ticket.lock)
-            raise Unavailable(f"{self._connection}: its queue was made anew just now")
+            raise Unavailable(f"{self._connection}: its queue was made again just now")
         ahead = await self._before(ticket, own, listed)
         if not ahead:
             return own.number
@@ -230,12 +230,12 @@ class ZooKeeperSession:
         return None
 
     async def _renew_queue(self, lock: str) -> None:
-        """Remove a queue whose sequence is used up, if nobody stands in it; raise `Unavailable` until then."""
+        """Remove a queue whose sequence is used up, if it is empty; raise `Unavailable` until then."""
         connection, queue = self._connection, self._queue(lock)
         (listed,) = await connection.answers(connection.send("get_children", queue))
         if listed and not isinstance(listed, NoNodeError):
             raise Unavailable(
-                f"{connection}: {names.SEQUENCE_MAX} requests have stood in its queue, which is made anew"
+                f"{connection}: {names.SEQUENCE_MAX} requests have stood in its queue, which is made again"
                 f" when the {len(listed)} in it are served"
             )
         await connection.answers(connection.send("delete", queue))  # not if one has come meanwhile
