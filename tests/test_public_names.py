@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ACQUIRABLE = "acquire name"
 HOLDING = "ensure expires_at lost name release tokens valid"
-COORDINATOR = "close elect holders lock lock_all lock_any locked observe open semaphore url waiters"
+COORDINATOR = "close elect holders lock lock_all lock_any locked observe open read semaphore url waiters watch"
 STORE = "close counts history history_lines oldest run transaction"
 
 NAMES: dict[str, str] = {
@@ -40,16 +40,17 @@ NAMES: dict[str, str] = {
     "LockAll": ACQUIRABLE,
     "LockAny": ACQUIRABLE,
     "Semaphore": ACQUIRABLE,
-    "Held": f"{HOLDING} shared token",
+    "Held": f"{HOLDING} delete read shared token write",
     "HeldAll": HOLDING,
     "held.lost": "is_set wait",
+    "Value": "by data doubtful version written",
     "Party": "name owner shared since token waited",
     "sync.Coordinator": COORDINATOR,
     "sync.Lock": f"{ACQUIRABLE} release",
     "sync.LockAll": ACQUIRABLE,
     "sync.LockAny": ACQUIRABLE,
     "sync.Semaphore": ACQUIRABLE,
-    "sync.Held": f"{HOLDING} shared token",
+    "sync.Held": f"{HOLDING} delete read shared token write",
     "sync.HeldAll": HOLDING,
     "sync.held.lost": "is_set wait",
     "Store": STORE,
@@ -84,6 +85,8 @@ async def for_tasks(folder: Path) -> AsyncIterator[tuple[str, object]]:
             yield "Held", both["c"]
             yield "held.lost", both.lost
             yield "Party", (await c.holders("a"))[0]
+            await held.write(b"text")
+            yield "Value", await c.read("a")
     async with coterie.join(document(1), node="a", new_cluster=True) as c:
         yield "Coordinator", c
     yield "Coordinator", coterie.join(document(1, algorithm="lamport"), node="a")

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         connect,
     )
     from coterie.locks.current import current_token
+    from coterie.locks.value import Value
     from coterie.transactions import Store, Transaction
 
     __version__: str
@@ -76,6 +77,7 @@ __all__ = [
     "Unavailable",
     "Undeclared",
     "UsageError",
+    "Value",
     "__version__",
     "connect",
     "current_token",
@@ -113,6 +115,7 @@ _HOMES = {
     "locks.lock": ("Lock",),
     "locks.semaphore": ("Semaphore",),
     "locks.several": ("LockAll", "LockAny"),
+    "locks.value": ("Value",),
     "transactions": ("Store", "Transaction"),
 }
 

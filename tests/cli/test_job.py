@@ -10,10 +10,11 @@ import pytest
 
 from coterie import locks
 from coterie.cli.lock import job as job_module
+from coterie.cli.lock import outage
 from coterie.cli.lock.guard import Guard
 from coterie.cli.lock.job import hold
 from coterie.cli.lock.program import Job
-from coterie.errors import CoterieError, LockLost, NoQuorum
+from coterie.errors import CoterieError, LockLost, NoQuorum, Unavailable
 from tests.locks.memory import MemoryEngine
 
 if TYPE_CHECKING:
@@ -117,3 +118,41 @@ def test_it_says_once_why_no_node_grants_the_lock(
     assert hold(None, lambda c: c.lock("a"), Job(("sh", "-c", "exit 7"), "term", 1.0)) == 7
     out, err = capsys.readouterr()
     assert (out, err) == ("", "coterie: waiting: lock 'a': no quorum votes for 8 s\n")
+
+
+class Away(MemoryEngine):
+    """An engine whose servers are away for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grants = True
+        self.opened = 0
+
+    async def open(self) -> None:
+        self.opened += 1
+        if self.opened < 4:
+            raise Unavailable("server: Connection refused")
+
+
+def test_who_says_how_long_it_waits_waits_for_servers_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = Away()
+    monkeypatch.setattr(job_module, "connect", lambda _: locks.Coordinator(engine, "memory:"))
+    monkeypatch.setattr(outage, "SILENT_SECONDS", 0.01)
+    monkeypatch.setattr(outage, "RETRY_SECONDS", 0.01)
+    job = Job(("sh", "-c", "exit 7"), "term", 1.0)
+    assert hold(None, lambda c: c.lock("a"), job, wait=60.0) == 7
+    assert engine.opened == 4
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "coterie: waiting: server: Connection refused\n")
+
+
+@pytest.mark.parametrize(("wait", "url"), [(None, "memory:"), (0.0, "memory:"), (60.0, "file:x")])
+def test_nobody_else_does(monkeypatch: pytest.MonkeyPatch, wait: float | None, url: str) -> None:
+    """A mistyped address is told at once, and what fails in a directory does not pass."""
+    engine = Away()
+    monkeypatch.setattr(job_module, "connect", lambda _: locks.Coordinator(engine, url))
+    with pytest.raises(Unavailable, match="Connection refused"):
+        hold(None, lambda c: c.lock("a"), Job(("true",), "term", 1.0), wait=wait)
+    assert engine.opened == 1

@@ -30,6 +30,7 @@ class MemoryServer:
         self.reachable = True
         self.renews = True
         self.refuses = ""  # requests of that kind
+        self.trouble = ""  # for which it takes no entry into a queue
         self.tried: list[tuple[MemorySession, Ticket]] = []  # joins
         self.breaks = ""  # what the next session that is opened is lost for, before it is open
         self.loses_mail = 0  # letters
@@ -43,6 +44,8 @@ class MemoryServer:
 
     async def open(self, participant: str, told: SessionListener, lease: float) -> MemorySession:
         await self.answer()
+        if self.refuses == "open":
+            raise ConfigError("memory: no right to open")
         session = self.sessions[participant] = MemorySession(self, participant, told, lease)
         told.renewed(system.now())
         if self.breaks:
@@ -132,6 +135,8 @@ class MemorySession:
     async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
         self.server.tried.append((self, ticket))
         await self._answer("join")
+        if self.server.trouble:
+            raise Unavailable(f"memory: {self.server.trouble}")
         if leaving is not None:
             await self._remove(leaving)
         self.server.number += 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import coterie
 from coterie.engines.queue import desk
 from coterie.engines.queue.desk import TIMES_MAX
 from coterie.engines.queue.engine import QueueEngine
@@ -247,17 +248,54 @@ async def test_a_lease_that_is_not_renewed_ends_by_the_clock() -> None:
 
 
 @in_loop
-async def test_no_server_is_said_after_a_lease() -> None:
-    server = MemoryServer(lease=0.3)
+async def test_a_wait_outlasts_an_outage_of_many_leases(caplog: pytest.LogCaptureFixture) -> None:
+    server = MemoryServer(lease=0.2)
     async with program(server) as c:
         server.reachable = False
         await server.forget(next(iter(server.sessions.values())), "cut off")
-        with pytest.raises(Unavailable, match="lock 'x': memory: memory: cut off"):
-            await c.lock("x").acquire()
+        asked = asyncio.create_task(c.lock("x").acquire())
+        await until(lambda: "memory: cut off; requests for its locks wait" in caplog.messages)
+        await asyncio.sleep(5 * server.lease)
+        assert not asked.done()
         server.reachable = True
-        await until(lambda: bool(server.sessions))
-        async with c.lock("x"):
-            pass
+        held = await asked
+        assert held is not None
+        await held.release()
+
+
+@in_loop
+async def test_a_wait_that_ends_in_an_outage_says_so() -> None:
+    server = MemoryServer(lease=0.2)
+    async with program(server) as c:
+        server.reachable = False
+        await server.forget(next(iter(server.sessions.values())), "cut off")
+        with pytest.raises(Unavailable, match=r"^lock 'x': memory: cut off$"):
+            await c.lock("x").acquire(timeout=0.1)
+
+
+@in_loop
+async def test_a_mistake_that_keeps_a_program_from_coming_back_ends_its_waits() -> None:
+    server = MemoryServer(lease=0.2)
+    async with program(server) as c:
+        server.refuses = "open"
+        await server.forget(next(iter(server.sessions.values())), "cut off")
+        with pytest.raises(ConfigError, match=r"^lock 'x': memory: no right to open$"):
+            await c.lock("x").acquire()
+
+
+@in_loop
+async def test_a_server_that_takes_no_request_is_said_to_be_the_reason() -> None:
+    """The reason is not a holder, of which there is none."""
+    server = MemoryServer()
+    async with program(server) as c:
+        server.trouble = "no space left"
+        for timeout in (0, 0.1):
+            with pytest.raises(Unavailable, match=r"^lock 'x': memory: no space left$"):
+                await c.lock("x").acquire(timeout=timeout)
+        asked = asyncio.create_task(c.lock("x").acquire())
+        await asyncio.sleep(0)
+        server.trouble = ""
+        assert await asked is not None
 
 
 @in_loop
@@ -453,3 +491,20 @@ async def test_a_call_that_is_cancelled_with_its_session_forgets_no_request(
         await server.forget(next(iter(under_way)), "it was forgotten")
         await held.release()
         assert await again
+
+
+@pytest.mark.parametrize(
+    ("url", "least"),
+    [
+        ("etcd://127.0.0.1", 2),
+        ("mariadb://127.0.0.1", 0.5),
+        ("postgresql://127.0.0.1/x", 0.5),
+        ("redis://127.0.0.1", 0.5),
+        ("zookeeper://127.0.0.1", 1),
+    ],
+)
+def test_a_lease_that_a_server_cannot_keep_is_refused(url: str, least: float) -> None:
+    """It is not made longer without a word."""
+    coterie.connect(f"{url}?lease={least}")
+    with pytest.raises(UsageError, match=rf"lease must be at least {least:g} s, got 0\.1 s"):
+        coterie.connect(f"{url}?lease=0.1")

@@ -294,6 +294,48 @@ async def test_tokens_grow_when_the_queue_was_removed_and_made_again(server: Zoo
 
 
 @needs_server
+@in_loop
+async def test_a_queue_that_is_never_empty_is_made_again_before_its_sequence_is_used_up(
+    server: ZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs that come meanwhile wait outside of it until those in it are served."""
+    monkeypatch.setattr(names, "SEQUENCE_MAX", 5)
+    tokens: list[int] = []
+    inside = 0
+
+    async def take(c: Coordinator) -> None:
+        nonlocal inside
+        for _ in range(6):
+            async with c.lock("worn") as held:
+                inside += 1
+                assert inside == 1
+                tokens.append(held.token)
+                await asyncio.sleep(0.01)
+                inside -= 1
+
+    async with programs(server.url(), 3) as several:
+        holding = await several[0].lock("worn").acquire()
+        assert holding is not None
+        for _ in range(4):
+            assert await several[1].lock("worn").acquire(timeout=0) is None
+        with pytest.raises(Unavailable, match="5 requests have stood in its queue, which is made"):
+            await several[2].lock("worn").acquire(timeout=0.2)
+        await holding.release()
+        await asyncio.gather(*map(take, several))
+    assert len(tokens) == 18
+    assert tokens == sorted(set(tokens))
+
+
+@pytest.mark.parametrize(
+    ("sequence", "worn"),
+    [("0000000000", False), ("2130706431", False), ("2130706432", True), ("-2147483648", True)],
+)
+def test_an_entry_beyond_the_last_sequence_may_not_stay(sequence: str, worn: bool) -> None:
+    stem = names.stem(Ticket("x", False, 1), author("ann"))
+    assert names.is_worn(f"/coterie/q/x/{stem}{sequence}") is worn
+
+
+@needs_server
 def test_tokens_grow_over_a_restart_of_the_server(server: ZooKeeper) -> None:
     async def take(c: Coordinator) -> int:
         async with c.lock("restart") as held:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from coterie.locks.lock import Acquirable, Lock
     from coterie.locks.semaphore import Semaphore
     from coterie.locks.several import LockAll, LockAny
+    from coterie.locks.value import Value
 
 __all__ = [
     "Acquirable",
@@ -32,6 +33,7 @@ __all__ = [
     "LossEvent",
     "Party",
     "Semaphore",
+    "Value",
     "connect",
 ]
 
@@ -50,6 +52,7 @@ _HOMES = {
     "LossEvent": "held",
     "Party": "engine",
     "Semaphore": "semaphore",
+    "Value": "value",
     "connect": "coordinator",
 }
 

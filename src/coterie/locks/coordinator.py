@@ -11,6 +11,7 @@ from coterie.locks.names import check_name
 from coterie.locks.semaphore import Semaphore, Semaphores
 from coterie.locks.several import LockAll, LockAny
 from coterie.locks.url import SCHEMES, choose_url, scheme_of, url_of, without_password
+from coterie.locks.value import values_of
 
 if TYPE_CHECKING:
     import os
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from coterie.locks.engine import Elector, Engine, Party
     from coterie.locks.held import Held, Holding
     from coterie.locks.lock import Acquirable
+    from coterie.locks.value import Value
     from coterie.telemetry.observer import Observer
 
 
@@ -202,6 +204,20 @@ class Coordinator:
         """
         self._session.check()
         return self._session.engine.watch(check_name(name), self._session.check)
+
+    async def read(self, name: str) -> Value | None:
+        """Return the value of a lock, or None, without taking the lock; its holder may just write another."""
+        self._session.check()
+        return await values_of(self._session.engine, self.url).read_value(check_name(name))
+
+    def watch(self, name: str) -> AsyncGenerator[Value | None, None]:
+        """Follow the value of a lock: the present one first, then each change; None while there is none.
+
+        A value that is replaced between two looks is not seen.
+        """
+        self._session.check()
+        values = values_of(self._session.engine, self.url)
+        return values.watch_value(check_name(name), self._session.check)
 
     async def locked(self, name: str) -> bool:
         """Return True if a task or thread of any process holds the lock.

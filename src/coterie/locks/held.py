@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coterie.errors import LockLost, NotHeld
+from coterie.errors import LockLost, NotHeld, UsageError
+from coterie.locks.value import HeldValue, check_data, values_of
 from coterie.system.aio import to_the_end
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from coterie.locks.engine import Claim
     from coterie.locks.lock import Owner, Session
     from coterie.locks.observers import ObservedHold, Observers
+    from coterie.locks.value import Value
 
 NOT_IN_FORCE = "it is no longer in force"
 
@@ -157,6 +159,7 @@ class Held(Holding):
         "_observed",
         "_owner",
         "_session",
+        "_value",
         "shared",
         "token",
     )
@@ -177,6 +180,7 @@ class Held(Holding):
         self._depth = 1
         self._lost: LossEvent | None = None
         self._observed: ObservedHold | None = None
+        self._value: HeldValue | None = None  # made on first use: most locks have none
         self._callback: Callable[[], object] | None = (
             None  # until there is an event to be called by
         )
@@ -238,6 +242,41 @@ class Held(Holding):
             raise NotHeld(f"lock {self.name!r} (token {self.token}) was released before")
         self.lost._set()
         raise self._loss()
+
+    async def read(self) -> Value | None:
+        """Return the value of the lock, or None; asked again in the same hold it costs nothing.
+
+        What the holder before has written, and was told of, is there. What it was not told of may be there
+        or not, and this read decides it for good.
+        """
+        return await self._own_value().read()
+
+    async def write(self, data: bytes) -> None:
+        """Write the value of the lock, at most 64 KiB; return when it is durable.
+
+        Raises `LockLost` if the hold ended before that: the write may have happened then, but not after another
+        holder has read. It is done to the end even if this task is cancelled.
+        """
+        await self._change_value(check_data(data))
+
+    async def delete(self) -> None:
+        """Delete the value of the lock, as `write` writes it."""
+        await self._change_value(None)
+
+    async def _change_value(self, data: bytes | None) -> None:
+        if self.shared:
+            raise UsageError(
+                f"lock {self.name!r} is held in shared mode, and only who has it alone writes its value"
+            )
+        await self._own_value().write(data)
+
+    def _own_value(self) -> HeldValue:
+        """Return the value as this holder sees it."""
+        self._session.check()
+        if self._value is None:
+            engine = values_of(self._session.engine, self._session.url)
+            self._value = HeldValue(engine, self._claim, self.ensure)
+        return self._value
 
     def _loss(self) -> LockLost:
         """Make the error for the loss of this lock."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from coterie import locks
 from coterie.errors import MisuseError
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from coterie.locks import Party
+    from coterie.locks.value import Value
     from coterie.sync.held import Held, Holding
     from coterie.telemetry.observer import Observer
+
+Seen = TypeVar("Seen")
 
 
 def connect(
@@ -178,17 +181,15 @@ class Coordinator:
 
     def observe(self, name: str) -> Iterator[Party | None]:
         """Follow the leader: the present one first, then each change; None while there is none."""
+        return self._following(lambda: self._inner.observe(name))
 
-        async def begin() -> AsyncGenerator[Party | None, None]:
-            return self._inner.observe(name)
+    def read(self, name: str) -> Value | None:
+        """Return the value of a lock, or None, without taking the lock; its holder may just write another."""
+        return self._running().run(lambda: self._inner.read(name))
 
-        changes = self._running().run(begin)
-        try:
-            while True:
-                yield self._running().run(changes.__anext__)
-        finally:
-            with contextlib.suppress(MisuseError):  # closing has ended this, too
-                self._running().run(changes.aclose)
+    def watch(self, name: str) -> Iterator[Value | None]:
+        """Follow the value of a lock: the present one first, then each change; None while there is none."""
+        return self._following(lambda: self._inner.watch(name))
 
     def locked(self, name: str) -> bool:
         """Return True if a task or thread of any process holds the lock.
@@ -204,6 +205,20 @@ class Coordinator:
     def waiters(self, name: str) -> list[Party]:
         """List the tasks that wait for the lock, the next first; of a semaphore made here, for a permit."""
         return self._running().run(lambda: self._inner.waiters(name))
+
+    def _following(self, follow: Callable[[], AsyncGenerator[Seen, None]]) -> Iterator[Seen]:
+        """Yield in this thread what is seen in the event loop."""
+
+        async def begin() -> AsyncGenerator[Seen, None]:
+            return follow()
+
+        changes = self._running().run(begin)
+        try:
+            while True:
+                yield self._running().run(changes.__anext__)
+        finally:
+            with contextlib.suppress(MisuseError):  # closing has ended this, too
+                self._running().run(changes.aclose)
 
     def _passing_to(
         self, on_lost: Callable[[Holding], object] | None

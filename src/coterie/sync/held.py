@@ -10,6 +10,7 @@ from coterie import locks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from coterie.locks.value import Value
     from coterie.sync.loop import Loop
 
 
@@ -118,6 +119,22 @@ class Held(Holding):
     def shared(self) -> bool:
         """Whether others that share may hold it at the same time."""
         return self._inner.shared
+
+    def read(self) -> Value | None:
+        """Return the value of the lock, or None; asked again in the same hold it costs nothing."""
+        return self._loop.run(self._inner.read)
+
+    def write(self, data: bytes) -> None:
+        """Write the value of the lock, at most 64 KiB; return when it is durable.
+
+        Raises `LockLost` if the hold ended before that: the write may have happened then, but not after another
+        holder has read.
+        """
+        self._loop.run(lambda: self._inner.write(data))
+
+    def delete(self) -> None:
+        """Delete the value of the lock, as `write` writes it."""
+        self._loop.run(self._inner.delete)
 
 
 class HeldAll(Holding):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -120,6 +121,8 @@ class PostgresqlServers:
             return Unavailable(f"{self}: no answer in time")
         if isinstance(error, REFUSED) or "rejected SSL upgrade" in text:
             return ConfigError(f"{self}: refused: {text}")
+        if isinstance(error, OSError) and (error.errno or 0) > 0:
+            text = os.strerror(error.errno or 0)  # asyncio's own text repeats the address
         return Unavailable(f"{self}: {text}")
 
 

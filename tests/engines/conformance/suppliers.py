@@ -39,6 +39,7 @@ CUTS = "cut"  # a proxy can be put before the server
 FAILS_OVER = "survives failover"  # one of several servers can be killed
 FREES_AT_ONCE = "frees at once"  # what a killed process held
 REMEMBERS = "remembers"  # holds are in force over a restart of the server
+VALUES = "values"  # keeps values of locks
 
 
 class Missing(Exception):  # noqa: N818 - says what is the matter
@@ -145,7 +146,7 @@ class FileSupplier:
     name = "file"
     lease = 1.0
     port = 0
-    can = frozenset({FREES_AT_ONCE})
+    can = frozenset({FREES_AT_ONCE, VALUES})
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -13,7 +13,7 @@ import coterie.sync
 from coterie.engines.queue import desk
 from tests.cluster.proxy import DOWN, UP, Proxy
 from tests.engines.conformance.suppliers import CUTS, FREES_AT_ONCE
-from tests.engines.conformance.test_conformance import free, get_at_last, need, taken, waiting
+from tests.engines.conformance.test_conformance import free, need, taken, waiting
 from tests.locks.memory import in_loop, until
 
 if TYPE_CHECKING:
@@ -104,13 +104,13 @@ async def test_silence_of_more_than_a_lease_forgets_no_wait(
     ):
         held = await taken(ann, name)
         blocking = [await taken(bob, lock) for lock in locks]
-        tasks = [asyncio.create_task(get_at_last(ann, lock)) for lock in locks[::2]]
+        tasks = [asyncio.create_task(ann.lock(lock).acquire()) for lock in locks[::2]]
         for lock in locks[::2]:
             await waiting(bob, lock, 1)
         proxy.stall(*silent)
         for each in blocking[::2]:  # of which the program hears if silence is one way, and asks
             await each.release()
-        tasks += [asyncio.create_task(get_at_last(ann, lock)) for lock in locks[1::2]]
+        tasks += [asyncio.create_task(ann.lock(lock).acquire()) for lock in locks[1::2]]
         await held.lost
         async with bob.lock(name):  # the lease is over at the server, too
             proxy.resume()

@@ -675,7 +675,7 @@ async def test_a_server_that_is_killed_and_comes_back(supplier: Supplier, name: 
     need(supplier, RESTARTS)
     async with programs(supplier, 2) as (ann, bob):
         held = await taken(ann, name)
-        task = asyncio.create_task(get_at_last(bob, name))
+        task = asyncio.create_task(bob.lock(name).acquire())
         await waiting(ann, name, 1)
         killed = time.monotonic()
         await asyncio.to_thread(supplier.kill)
@@ -697,11 +697,32 @@ async def test_a_server_that_is_killed_and_comes_back(supplier: Supplier, name: 
             assert again.token > got.token
 
 
-async def get_at_last(c: coterie.Coordinator, name: str) -> coterie.Held | None:
-    """Wait for a lock, also where a server is away for longer than a lease."""
-    while True:
-        with contextlib.suppress(coterie.Unavailable):
-            return await c.lock(name).acquire()
+@in_loop
+async def test_waits_outlast_a_server_that_is_away_for_leases(
+    supplier: Supplier, name: str
+) -> None:
+    """That of a program that was connected, and that of a command which begins meanwhile."""
+    need(supplier, RESTARTS)
+    async with coterie.connect(supplier.url()) as c:
+        await taken(c, name)
+        await asyncio.to_thread(supplier.kill)
+        try:
+            task = asyncio.create_task(c.lock(f"{name}.other").acquire())
+            command = await asyncio.create_subprocess_exec(
+                *COTERIE, "lock", "-w", "10m", "--url", supplier.url(), f"{name}.command", "--", "true",
+                stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            assert command.stderr is not None
+            said = (await command.stderr.readline()).decode()
+            assert said.startswith("coterie: waiting: ")
+            await asyncio.sleep(3 * supplier.lease)
+            assert not task.done()
+        finally:
+            await asyncio.to_thread(supplier.start)
+        assert await task is not None
+        for line in (await command.stderr.read()).decode().splitlines():
+            assert line.startswith("coterie: waiting: ")  # for leases from before the restart
+        assert await command.wait() == 0
 
 
 @in_loop

@@ -42,6 +42,7 @@ def command(*, conflict: int, **options: Any) -> int:
             lambda coordinator: _wanted(coordinator, options),
             job,
             node=options["node"],
+            wait=options["wait"],
         )
     except (AcquireTimeout, DeadlockDetected) as error:
         click.echo(one_line(f"coterie: {error}"), err=True)

@@ -15,6 +15,7 @@ from coterie.cli.common.stdin import on_end_of_input
 from coterie.cli.lock.child import Child
 from coterie.cli.lock.guard import Guard
 from coterie.cli.lock.options import JOB_OPTIONS, Number, OneOf
+from coterie.cli.lock.outage import Outage
 from coterie.cli.lock.program import environment, failure
 from coterie.errors import LockLost, UsageError
 from coterie.locks import Acquirable, Coordinator, ElectionCoordinator, Holding, connect
@@ -102,10 +103,12 @@ def hold(
     job: Job,
     *,
     node: str | None = None,
+    wait: float | None = None,
 ) -> int:
     """Acquire what `choose` returns, run the job, release; return the exit status.
 
-    Raise `AcquireTimeout` if it was not obtained in time, `LockLost` if it was lost.
+    Raise `AcquireTimeout` if it was not obtained in time, `LockLost` if it was lost. For so many seconds as `wait`
+    says it waits for servers, too, which may be away: a caller that says so knows that they are there.
     """
     coordinator = enter(url, node)
     if isinstance(coordinator, ElectionCoordinator):
@@ -114,39 +117,52 @@ def hold(
             " coterie elect -l NAME. It has no lease, and two nodes may take themselves for it while"
             " a link is slow: to run a command at one place only, use a cluster without `algorithm`"
         )
-    return asyncio.run(_interruptible(coordinator, choose, job))
+    # What fails in a directory does not pass, and a classic node waits for the others by itself.
+    outlasts = not coordinator.url.startswith("file:") and node is None
+    return asyncio.run(_interruptible(coordinator, choose, job, Outage(wait if outlasts else None)))
 
 
 async def _interruptible(
-    entered: Coordinator, choose: Callable[[Coordinator], Acquirable[Holding]], job: Job
+    coordinator: Coordinator,
+    choose: Callable[[Coordinator], Acquirable[Holding]],
+    job: Job,
+    outage: Outage,
 ) -> int:
     signals = Signals()
     with signals.handled():
         try:
-            engine = engine_of(entered)
+            engine = engine_of(coordinator)
             if job.program and isinstance(engine, Mortal):
                 engine.await_children()
-            async with entered as coordinator:
-                return await _acquire_and_run(coordinator, choose(coordinator), job, signals)
+            began = time.monotonic()
+            await outage.outlast(lambda _: coordinator.open(), says=True)
+            try:
+                holding = await _acquire(coordinator, choose(coordinator), outage)
+                return await _use(engine, holding, job, signals, began)
+            finally:
+                await coordinator.close()
         except asyncio.CancelledError:
             return INTERRUPTED
 
 
-async def _acquire_and_run(
-    coordinator: Coordinator, wanted: Acquirable[Holding], job: Job, signals: Signals
-) -> int:
-    began = time.monotonic()
+async def _acquire(
+    coordinator: Coordinator, wanted: Acquirable[Holding], outage: Outage
+) -> Holding:
     saying = asyncio.ensure_future(_say_why(coordinator, names_of(wanted)))
     try:
-        holding = await wanted.acquire()
+        holding = await outage.outlast(lambda left: wanted.acquire(timeout=left))
     finally:
         saying.cancel()
     if holding is None:
         raise await timed_out(wanted)
+    return holding
+
+
+async def _use(engine: Engine, holding: Holding, job: Job, signals: Signals, began: float) -> int:
     try:
         if not job.program:
             return await _hold_alone(holding, signals)
-        return await _run(engine_of(coordinator), holding, job, signals, time.monotonic() - began)
+        return await _run(engine, holding, job, signals, time.monotonic() - began)
     finally:
         await holding.release()
 

@@ -322,6 +322,10 @@ class ParticipantHost:
             )
         return NoQuorum(f"{quorum} can be reached ({'; '.join(troubles) or 'nodes do not answer'})")
 
+    def hopeless(self, lock: str) -> NoQuorum:
+        """Return the same error for a claim that has waited for a lease: nodes that only restarted would vote."""
+        return self.unavailable(lock)
+
     def obstacle(self, lock: str) -> NoQuorum | None:
         """Return what blocks a lock: nothing as long as a quorum votes or may turn out to."""
         perhaps = {*self.reachable(), *self.untried()} - set(self.abstaining())

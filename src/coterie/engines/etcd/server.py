@@ -71,7 +71,7 @@ class EtcdServer:
 
     def __init__(self, url: ServerUrl) -> None:
         """Remember where it is."""
-        self.lease = max(url.lease, self.lease_min)
+        self.lease = url.lease_from(self.lease_min)
         self._url = url
         self._next = itertools.cycle(range(len(url.addresses)))
 

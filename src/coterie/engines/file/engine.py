@@ -6,9 +6,10 @@ import asyncio
 import logging
 import math
 import os
+from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from coterie import system
 from coterie.engines.file.claim import FileClaim
@@ -23,17 +24,23 @@ from coterie.engines.file.waiters import Waiters
 from coterie.errors import MisuseError, Unavailable
 from coterie.locks.breaker import BROKEN
 from coterie.locks.deadlocks.waits import Waits, task_name
+from coterie.locks.held import NOT_IN_FORCE, loss
 from coterie.locks.legible import legible
+from coterie.locks.value import follow_value, record_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from coterie.engines.file.directory.orders import Order
+    from coterie.engines.file.values import ValueFolder
     from coterie.engines.file.waits import WaitBoard
     from coterie.locks.deadlocks.reports import Wanted
     from coterie.locks.deadlocks.search import DeadlockSearch
     from coterie.locks.engine import Party
     from coterie.locks.lock import Owner
+    from coterie.locks.value import Value
+
+Result = TypeVar("Result")
 
 logger = logging.getLogger("coterie.engines")
 
@@ -483,6 +490,43 @@ class FileEngine:
                 # A holder that was about to write its token is looked at again.
                 known = now if bool(holders) == busy else (0, 0, busy)
             await asyncio.sleep(FOLLOW_SECONDS)
+
+    # Values
+
+    async def read_value(self, name: str, claim: FileClaim | None = None) -> Value | None:
+        """Return the value of a lock; it is durable, and no earlier hold writes it any more."""
+        record = await self._at_values(lambda values: values.read(name))
+        return None if record is None else record.value
+
+    async def write_value(
+        self, claim: FileClaim, sequence: int, data: bytes | None
+    ) -> Value | None:
+        """Write the value as the holder, or delete it, and return it when it is durable."""
+        record = record_of(claim, sequence, data, self.waits.process)
+        if not await self._at_values(lambda values: values.write(record, claim.valid)):
+            reason = claim.lost.result() if claim.lost.done() else NOT_IN_FORCE
+            raise loss(record.name, record.token, reason)
+        return record.value
+
+    def watch_value(
+        self, name: str, check: Callable[[], None]
+    ) -> AsyncGenerator[Value | None, None]:
+        """Follow the value of a lock; a change is noticed within a fifth of a second."""
+        return follow_value(partial(self.read_value, name), check)
+
+    async def all_values(self) -> dict[str, Value]:
+        """Return all values of our user by their names."""
+        records = await self._at_values(lambda values: values.all())
+        return {record.name: record.value for record in records if record.value is not None}
+
+    async def _at_values(self, work: Callable[[ValueFolder], Result]) -> Result:
+        """Read or write values in another thread, for it waits for the disk."""
+        from coterie.engines.file.values import ValueFolder  # noqa: PLC0415 - most locks have no value
+
+        try:
+            return await asyncio.to_thread(work, ValueFolder(self._directory))
+        except OSError as error:
+            raise Unavailable(self._directory.complaint(error)) from None
 
 
 def make_engine(url: str) -> FileEngine:

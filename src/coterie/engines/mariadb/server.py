@@ -72,11 +72,7 @@ class MariadbServer:
 
     def __init__(self, url: ServerUrl) -> None:
         """Remember where it is; raise `UsageError` where a lease is too short."""
-        if url.lease < self.lease_min:
-            raise UsageError(
-                f"{url.scheme}://{url.shown}: lease must be at least {self.lease_min:g} s, got {url.lease:g} s"
-            )
-        self.lease = url.lease
+        self.lease = url.lease_from(self.lease_min)
         self.known = 0  # the highest number that this process was given
         self._url = url
         self._observed: dict[str, Observations] = {}  # by participant

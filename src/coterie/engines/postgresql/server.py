@@ -61,7 +61,7 @@ class PostgresqlServer:
 
     def __init__(self, url: ServerUrl) -> None:
         """Remember where it is; raise `UsageError` where `durable` is neither yes nor no."""
-        self.lease = max(url.lease, self.lease_min)
+        self.lease = url.lease_from(self.lease_min)
         self.known = 0  # the highest number that this process was given
         self._url = url
         self._servers = servers_of(url)

@@ -32,7 +32,7 @@ from coterie.engines.queue.mail import Knock, encode
 from coterie.engines.queue.observation import CLOCK_RATE_ERROR
 from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.engines.queue.witness import SeenSession
-from coterie.errors import CoterieError, Unavailable
+from coterie.errors import ConfigError, CoterieError, Unavailable
 from coterie.locks.breaker import BROKEN
 from coterie.system.aio import Tasks
 from coterie.system.alarm import Alarm
@@ -52,6 +52,7 @@ KNOCK_LATE_SECONDS = (
 )
 WANTED_SECONDS = 0.1  # that a lock is taken for wanted after another process has wanted it
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
+SILENT_SECONDS = 1.0  # without a session, before the log says so
 OFFER_TURNS = 2  # of the event loop, in which a request takes over the entry that is given back
 CALLS_MAX = 32  # joins and leaves under way; a renewal waits behind no more of them
 GOODBYE_SECONDS_MAX = 1.0
@@ -84,6 +85,7 @@ class QueueBid:
         "state",
         "ticket",
         "times",
+        "trouble",
         "used_at",
         "waiting",
         "wanted",
@@ -98,6 +100,7 @@ class QueueBid:
         self.times = 0  # that the lock was taken again since it was granted
         self.wanted = False
         self.given_up = False
+        self.trouble = ""  # why the server does not take it into the queue
         self.used_at = 0.0
         self.waiting: asyncio.Future[int] | None = None
         self.knock: asyncio.TimerHandle | None = None  # the next one, while it waits
@@ -162,9 +165,8 @@ class Desk:
         self.stock = self
         self.bids: dict[str, QueueBid] = {}
         self.cached: dict[str, None] = {}
-        self._announced: dict[
-            str, QueueBid
-        ] = {}  # entries of claims that wait for our own sharing to end
+        # Entries of claims that wait for our own sharing to end.
+        self._announced: dict[str, QueueBid] = {}
         self._offers: dict[str, QueueBid] = {}  # given back, but the server has not been told yet
         self.sound_until = -math.inf
         self.session: QueueSession | None = None
@@ -173,6 +175,7 @@ class Desk:
         self._process = process
         self._group = group
         self.trouble = "no session was opened"
+        self._mistake: CoterieError | None = None  # why none can be, as long as it is not corrected
         self._closed_for, self._closed_until = "", -math.inf  # why no lock is granted
         self._attempts = itertools.count(1)
         self._known: OrderedDict[str, None] = OrderedDict()  # names that were used lately
@@ -279,6 +282,7 @@ class Desk:
         await self._open_at_last()
 
     async def _open_at_last(self) -> None:
+        began_at, was_said = system.now(), False
         for pause in itertools.chain(RETRY_SECONDS, itertools.repeat(RETRY_SECONDS[-1])):
             if self._closed:
                 return
@@ -286,8 +290,15 @@ class Desk:
                 await self.open()
             except CoterieError as error:
                 self.trouble = str(error)
+                self._mistake = None if isinstance(error, Unavailable) else error
+                if not was_said and system.now() - began_at >= SILENT_SECONDS:
+                    was_said = True
+                    logger.warning(
+                        "%s; requests for its locks wait", error, extra={"event": "session-awaited"}
+                    )
                 await asyncio.sleep(pause)
             else:
+                self._mistake = None
                 return
 
     def _check_lease(self) -> None:
@@ -391,7 +402,7 @@ class Desk:
                     number = await answer_of(
                         session.join(bid.ticket, author, left.ticket if left else None)
                     )
-                leaving = None
+                leaving, bid.trouble = None, ""
                 if number is None and not bid.given_up:
                     bid.wanted = True
                     number = await self._wait(session, bid)
@@ -399,7 +410,7 @@ class Desk:
             except SessionLost:
                 continue
             except Unavailable as error:
-                self.trouble = str(error)
+                self.trouble = bid.trouble = str(error)
                 await asyncio.sleep(RETRY_SECONDS[-1])
                 continue
             except CoterieError as error:  # nothing that time will mend, such as a lack of rights
@@ -646,9 +657,15 @@ class Desk:
     # Troubles
 
     def obstacle(self, lock: str) -> CoterieError | None:
-        """Return what blocks a lock beside its holders: there is no session, or locks from before may be held."""
-        if not self.may_grant():
-            return self.unavailable(lock)
+        """Return what blocks a lock beside its holders.
+
+        There is no session, or the server takes no request, or locks from before may be held.
+        """
+        if self.session is None:
+            return self._unavailable(lock, self.trouble)
+        bid = self.bids.get(lock)
+        if bid is not None and bid.trouble:
+            return self._unavailable(lock, bid.trouble)
         if not self._closed_for:
             return None
         left = max(0.0, self._closed_until - system.now())
@@ -661,9 +678,14 @@ class Desk:
         """Return True if there is a session."""
         return self.session is not None
 
-    def unavailable(self, lock: str) -> CoterieError:
-        """Make the error of a claim that waits in vain."""
-        return Unavailable(f"lock {lock!r}: {self._server}: {self.trouble}")
+    def hopeless(self, lock: str) -> CoterieError | None:
+        """Return the mistake for which no session can be had; a server that is away will be back."""
+        mistake = self._mistake
+        return None if mistake is None else ConfigError(f"lock {lock!r}: {mistake}")
+
+    def _unavailable(self, lock: str, trouble: str) -> Unavailable:
+        shown = trouble.removeprefix(f"{self._server}: ")
+        return Unavailable(f"lock {lock!r}: {self._server}: {shown}")
 
 
 async def answer_of(call: Awaitable[AnswerT]) -> AnswerT:

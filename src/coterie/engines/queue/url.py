@@ -35,6 +35,14 @@ class ServerUrl(NamedTuple):
         """Write where it is, and neither the password nor parameters that may be secret."""
         return f"<{self.scheme}://{self.shown}/{self.path}>"
 
+    def lease_from(self, least: float) -> float:
+        """Return the lease; raise `UsageError` if it is shorter than this kind of server can keep."""
+        if self.lease < least:
+            raise UsageError(
+                f"{self.scheme}://{self.shown}: lease must be at least {least:g} s, got {self.lease:g} s"
+            )
+        return self.lease
+
     @property
     def is_seen(self) -> bool:
         """Whether other programs of the machine may see the end of this one."""

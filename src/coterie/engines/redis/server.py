@@ -80,11 +80,7 @@ class RedisServer:
                 f"{url.scheme}://{url.shown}: expected the number of a database after the address, as in"
                 f" {url.scheme}://host:6379/0, got {url.path!r}"
             )
-        if url.lease < self.lease_min:
-            raise UsageError(
-                f"{url.scheme}://{url.shown}: lease must be at least {self.lease_min:g} s, got {url.lease:g} s"
-            )
-        self.lease = url.lease
+        self.lease = url.lease_from(self.lease_min)
         self.known = 0  # the highest number that this process was given
         self._url = url
         self._warned = False

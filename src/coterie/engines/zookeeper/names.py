@@ -4,6 +4,9 @@ The queue of a lock is the node `q/LOCK`, its entries are the children of it:
 `x-PARTICIPANT-ATTEMPT-SINCE-PROCESS-SEQUENCE` (`s-` where it shares), of which ZooKeeper appends the
 sequence. Everything that others want to know stands in the name, so one read lists a queue as it was at
 one moment.
+
+A sequence has 32 bits with a sign. What ZooKeeper appends after the last positive one is in no order, so no entry
+stands in a queue any more from `SEQUENCE_MAX` on, until it is empty and its node is made again.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 RESERVED = (".", "..")  # cannot be nodes
 DIGITS_MAX = 20
+SEQUENCE_MAX = 2**31 - 2**24  # as many as that may ask for a lock while those before are served
 
 
 def escape(lock: str) -> str:
@@ -62,6 +66,12 @@ def line(names: Iterable[str]) -> list[QueueNode]:
             author = author_of(rest[0], unquote(process), int(rest[2]) / 1000)
             found.append(QueueNode(int(sequence), name, mode == "s", author))
     return sorted(found)
+
+
+def is_worn(path: str) -> bool:
+    """Return True if an entry, by its path, may not stay: the sequence of its queue is nearly used up."""
+    sequence = path.rpartition("-")
+    return int(sequence[2]) >= SEQUENCE_MAX or sequence[0].endswith("-")  # that is a sign
 
 
 def _is_number(text: str) -> bool:

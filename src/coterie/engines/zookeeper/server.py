@@ -59,7 +59,7 @@ class ZooKeeperServer:
 
     def __init__(self, url: ServerUrl) -> None:
         """Remember where it is."""
-        self.lease = max(url.lease, self.lease_min)
+        self.lease = url.lease_from(self.lease_min)
         self._url = url
 
     def __str__(self) -> str:
@@ -113,6 +113,7 @@ class ZooKeeperSession:
         self._crowded: dict[
             str, None
         ] = {}  # locks whose queues others stood in when we last looked
+        self._worn: set[str] = set()  # locks whose queues have to be made again
         self._ahead: dict[
             Ticket, list[names.QueueNode]
         ] = {}  # what was in the way of an entry that joined
@@ -189,6 +190,8 @@ class ZooKeeperSession:
 
     async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
         """Create our entry and list the queue, in one round trip."""
+        if ticket.lock in self._worn:
+            await self._renew_queue(ticket.lock)
         if ticket in self._begun:
             await self._find(ticket)
         send = self._connection.send
@@ -214,11 +217,30 @@ class ZooKeeperSession:
             await self._connection.answers(*sent)
         if leaving is not None:
             self._begun.pop(leaving, None)
+        if names.is_worn(own.path):
+            await self._connection.answers(self._connection.send("delete", own.path))
+            del self._begun[ticket]
+            self._worn.add(ticket.lock)
+            await self._renew_queue(ticket.lock)
+            raise Unavailable(f"{self._connection}: its queue was made again just now")
         ahead = await self._before(ticket, own, listed)
         if not ahead:
             return own.number
         self._ahead[ticket] = ahead
         return None
+
+    async def _renew_queue(self, lock: str) -> None:
+        """Remove a queue whose sequence is used up, if it is empty; raise `Unavailable` until then."""
+        connection, queue = self._connection, self._queue(lock)
+        (listed,) = await connection.answers(connection.send("get_children", queue))
+        if listed and not isinstance(listed, NoNodeError):
+            raise Unavailable(
+                f"{connection}: {names.SEQUENCE_MAX} requests have stood in its queue, which is made again"
+                f" when the {len(listed)} in it are served"
+            )
+        await connection.answers(connection.send("delete", queue))  # not if one has come meanwhile
+        self._crowded.pop(lock, None)
+        self._worn.discard(lock)
 
     async def wait(self, ticket: Ticket) -> int:
         """Wait for the end of the nearest entry in our way, then look for one before it."""

@@ -498,10 +498,9 @@ class LeaseGroup(Generic[SupplyT]):
         return self.supply.obstacle(lock)
 
     def _check_supply(self) -> None:
-        """See to it that no claim waits forever where nothing can grant it.
+        """See to it that no claim waits forever where nothing will ever grant it.
 
-        A claim fails when that has been so for a whole lease: by then a server that only restarted
-        would be back.
+        A claim fails when nothing could for a whole lease, unless its supply says that this will pass.
         """
         self._check = None
         lease, now = self.supply.lease, system.now()
@@ -517,7 +516,9 @@ class LeaseGroup(Generic[SupplyT]):
             self._cut_off_since = now
         elif now - self._cut_off_since >= lease:
             for claim in waiting:
-                self.fail(claim, self.supply.unavailable(claim.lock))
+                error = self.supply.hopeless(claim.lock)
+                if error is not None:
+                    self.fail(claim, error)
         self._arm_check()
 
     def _arm_check(self) -> None:

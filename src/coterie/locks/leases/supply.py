@@ -95,8 +95,8 @@ class Supply(Protocol):
     def may_grant(self) -> bool:
         """Return True if locks can be granted, or will be when some time has passed."""
 
-    def unavailable(self, lock: str) -> CoterieError:
-        """Make the error of a claim that has waited in vain for a whole lease."""
+    def hopeless(self, lock: str) -> CoterieError | None:
+        """Return the error of a claim that has waited in vain for a whole lease; None if it is to go on waiting."""
 
     def stop(self) -> None:
         """Say goodbye; nothing is held or waited for any more."""
