@@ -37,6 +37,10 @@ COMMANDS = {
     "lab": ("lab.play", "Play an algorithm by hand in the browser."),
     "clocks": ("lab.clocks", "Keep physical clocks together, beside their bound."),
     "compare-schemes": ("lab.compare_schemes", "Measure schemes of concurrency control."),
+    "compare-deadlocks": (
+        "lab.compare_deadlocks",
+        "Detect, avoid or prevent deadlocks, on the same jobs.",
+    ),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
     "detect": ("lab.detect", "Run the detectors of deadlocks."),
     "history": ("lab.history", "Check whether a history is serializable."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.lab.sources.statement import Section, Source, holds, missing, refuted, shown, under
+from coterie.lab.sources.statement import Section, Source, holds, refuted, shown, under
 
 PROBLEM = Section(
     "The problem",
@@ -22,10 +22,13 @@ PROBLEM = Section(
             (r"^serializable: 3", r"^equivalent serial order"),
             page="history.md",
         ),
-        missing(
+        holds(
             "Masked interrupts and test-and-set make a lock in one machine, and none between machines.",
-            "a paragraph says why, no command",
+            "check ../examples/test_and_set.py -N 2",
+            (r": violated\. More than one is inside", r"! 1 and 2 are inside together"),
             page="algorithms/README.md",
+            status=1,
+            words="between the test and the set, which are two messages, another one tests",
         ),
     ),
 )

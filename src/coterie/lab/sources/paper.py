@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.lab.sources.statement import Section, Source, holds, missing, refuted, shown, under
+from coterie.lab.sources.statement import Section, Source, holds, refuted, shown, under
 
 INTRODUCTION = Section(
     "Why",
@@ -80,10 +80,13 @@ DEFINITIONS = Section(
             page="coteries.md",
             status=1,
         ),
-        missing(
+        shown(
             "Who then asks another quorum must take its first requests back (figure 1).",
-            "no rules without the update of the coterie are here",
-            page="fault-tolerance.md",
+            "votes: who tries again gives back what it has got, and a vote whose return is lost is given to"
+            " no one any more",
+            "scenario decentralized-loss",
+            (r"1 > 2  Return\(1\) is lost", r"waiting: 2"),
+            page="algorithms/decentralized.md",
         ),
     ),
 )
@@ -137,10 +140,13 @@ PROPOSAL = Section(
             r"^coterie +\[\[2,3\],\[2,4,6\],\[2,6,7\],\[3,4,7\],\[3,6\]\]$",
             page="coteries.md",
         ),
-        missing(
+        shown(
             "Some new quorum contains the rest of the old one (theorem 2), so that no request has to be"
             " taken back.",
-            "tests draw coteries at random; it needs the larger of two nested quorums",
+            "figure 5: who has asked 1 and 5 asks 6 alone after 5 has failed; it needs the larger of two"
+            " nested quorums",
+            "scenario fault-tolerant-rest",
+            (r"4 > 1  Request", r"4 > 6  Request", r"4 Entered"),
             page="coteries.md",
         ),
         refuted(
