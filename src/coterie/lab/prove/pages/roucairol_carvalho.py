@@ -127,11 +127,6 @@ def one_that_replied_asks_later(p: Process, q: Process) -> Formula:
 
 
 @page.invariant
-def clocks_are_not_behind_requests(p: Process) -> Formula:
-    return asking(p) >> (time(p) <= clock(p))
-
-
-@page.invariant
 def a_permission_is_on_its_way(p: Process, q: Process) -> Formula:
     lacks = asking(p) & (p != q) & ~permitted(p, q)
     return lacks >> (request(p, q) | reply(q, p) | deferred(q, p))
