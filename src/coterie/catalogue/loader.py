@@ -299,7 +299,8 @@ def _is_algorithm(kind: type[Any]) -> bool:
 
 def _inputs(kind: type[Process[Any]]) -> Sequence[str]:
     """Return what its user may call; a field of that name is another thing, and is refused later."""
-    return kind.inputs if isinstance(kind.inputs, tuple | list) else ()
+    found: Any = kind.inputs
+    return found if isinstance(found, tuple | list) else ()
 
 
 def _what_is_missing(kind: type[Any]) -> str:
