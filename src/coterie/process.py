@@ -204,7 +204,7 @@ class User(msgspec.Struct, array_like=True):
         """Take note of what the process told."""
 
 
-class Caller(User):
+class InputUser(User):
     """The user of a process with inputs of its own: it may call any of them, at any time."""
 
     inputs: tuple[str, ...] = ()
@@ -431,7 +431,7 @@ def seat(process: Process[Any], entries: int | None = None) -> Seat:
         return Seat(process, MutexUser(entries=entries))
     if isinstance(process, Election):
         return Seat(process, ElectionUser(entries=entries))
-    return Seat(process, Caller(type(process).inputs, entries) if process.inputs else User())
+    return Seat(process, InputUser(type(process).inputs, entries) if process.inputs else User())
 
 
 def check_wishes(out: Outbox[Any], size: int) -> None:

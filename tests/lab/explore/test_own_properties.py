@@ -14,7 +14,7 @@ from coterie.lab.explore import Always, Eventually, Sometimes, at_least, at_most
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.play.questions import Question
 from coterie.lab.scenario import perform
-from coterie.process import Caller, Entered, Mutex, Outbox, Process, seat
+from coterie.process import Entered, InputUser, Mutex, Outbox, Process, seat
 from tests.harness import broken_class
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_a_mutex_is_judged_by_its_own_beside_what_all_promise() -> None:
 
 def test_a_caller_makes_so_many_calls_and_no_others() -> None:
     lamp = seat(Lamp(1, 1), entries=1)
-    assert isinstance(lamp.user, Caller)
+    assert isinstance(lamp.user, InputUser)
     with pytest.raises(MisuseError, match="cannot switch"):
         lamp.call("switch", Outbox(1))
     lamp.call("press", Outbox(1))

@@ -75,8 +75,7 @@ def check(
         duplicates: at most so many times a message is delivered again.
         suspicions: at most so many times a live process is reported as down.
         restarts: 1 if a crashed process may begin again, without memory, once; else 0.
-        properties: what to judge by; by default what mutexes or elections promise, and what the classes
-            of the processes declare; without either nothing is shown.
+        properties: what to judge by; by default what their kind promises and their classes declare.
         max_states: give up after about so many states.
         max_seconds: give up after about so many seconds.
         exact: compare whole states instead of their 64-bit hashes.

@@ -13,7 +13,7 @@ from coterie.lab.explore.tables.faults import Faults
 from coterie.lab.explore.tables.moves import Moves
 from coterie.lab.explore.tables.step import Pending
 from coterie.lab.play.exploration.bound import spent_faults
-from coterie.process import Caller, Election, ElectionUser, Mutex, MutexUser, Seat, seat
+from coterie.process import Election, ElectionUser, InputUser, Mutex, MutexUser, Seat, seat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,7 @@ class Scope:
 
     def _seat(self, play: Play, me: ProcessId) -> Seat:
         process, user = play.world.seats[me].process, play.world.seats[me].user
-        if not isinstance(user, MutexUser | ElectionUser | Caller):
+        if not isinstance(user, MutexUser | ElectionUser | InputUser):
             return Seat(process, user)
         left = max(0, self.bound.entries - play.asked[me])
         return Seat(process, msgspec.structs.replace(user, entries=left))
