@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from coterie.errors import UsageError
-from coterie.lab.play.exercises.locking import LockRule, judge_locking
+from coterie.lab.play.exercises.lock_rule import LockRule, judge_locking
 from coterie.lab.play.exercises.operation import Operation
 from coterie.lab.serializability import check
 from coterie.lab.trials.trial import Trial
