@@ -411,6 +411,10 @@ class Desk:
                 continue
             except Unavailable as error:
                 self.trouble = bid.trouble = str(error)
+                if leaving is not None:
+                    # A server that is full lets entries go and takes none: others are not to wait behind ours.
+                    await self._leave(leaving)
+                    leaving = None
                 await asyncio.sleep(RETRY_SECONDS[-1])
                 continue
             except CoterieError as error:  # nothing that time will mend, such as a lack of rights
