@@ -113,6 +113,13 @@ class Child:
             process.kill()
             process.wait()
 
+    def stop(self) -> None:
+        """Stop it in good order."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            process.wait()
+
     @property
     def is_up(self) -> bool:
         return self._process is not None
