@@ -174,21 +174,22 @@ def test_a_server_that_cannot_keep_locks_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "mended"),
+    ("trouble", "mended", "said"),
     [
-        ("min-replicas-to-write 1", "min-replicas-to-write 0"),
-        ("maxmemory 1", "maxmemory 0"),
+        ("min-replicas-to-write 1", "min-replicas-to-write 0", "NOREPLICAS"),
+        ("maxmemory 1", "maxmemory 0", "memory"),
     ],
 )
 @in_loop
 async def test_a_trouble_that_passes_is_waited_for(
-    tmp_path: Path, trouble: str, mended: str
+    tmp_path: Path, trouble: str, mended: str, said: str
 ) -> None:
     with server(tmp_path) as made:
         async with coterie.connect(made.url()) as c:
             made.say(f"CONFIG SET {trouble}")
             task = asyncio.create_task(c.lock("x").acquire())
-            assert await c.lock("y").acquire(timeout=0.1) is None
+            with pytest.raises(coterie.Unavailable, match=said):
+                await c.lock("y").acquire(timeout=0.1)
             made.say(f"CONFIG SET {mended}")
             assert await task
 
