@@ -115,6 +115,19 @@ async def first_done(futures: Sequence[asyncio.Future[Any]], limit: float | None
             future.remove_done_callback(wake)
 
 
+async def unless(over: asyncio.Event, finding: Coroutine[Any, Any, AnswerT]) -> AnswerT | None:
+    """Return what is found, or None if it was over before; `finding` is cancelled then."""
+    found = asyncio.ensure_future(finding)
+    ended = asyncio.ensure_future(over.wait())
+    try:
+        await asyncio.wait({found, ended}, return_when=asyncio.FIRST_COMPLETED)
+        return found.result() if found.done() else None
+    finally:
+        found.cancel()
+        ended.cancel()
+        await asyncio.wait({found, ended})
+
+
 async def despite_cancellation(future: asyncio.Future[AnswerT], *, cancelled: bool) -> AnswerT:
     """Wait for something that cannot be stopped any more; then let the cancellation go on.
 
