@@ -76,7 +76,7 @@ def stand_ins_live(w: View, u: Process) -> Formula:
 
 @page.axiom
 def stand_ins_stay(w: View, z: View, u: Process) -> Formula:
-    """Until they are dead themselves, whoever else dies."""
+    """A stand-in is replaced only when it is dead itself."""
     more_are_dead = every(Process, lambda x: dead(w, x) >> dead(z, x))
     return (more_are_dead & ~dead(z, instead(w, u))) >> (instead(z, u) == instead(w, u))
 

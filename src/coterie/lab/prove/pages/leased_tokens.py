@@ -151,7 +151,7 @@ def take_back(y: Tenure) -> None:
 
 @page.action
 def expire(y: Tenure) -> None:
-    """[6.6] Nobody says what was used, so all of the interval counts as used."""
+    """[6.6] The participant cannot be asked, so all of the interval counts as used."""
     when(owner(y), up(at(y)))
     owner[y] = False
     floor[at(y)] = later(floor(at(y)), high(y))
