@@ -219,7 +219,7 @@ class EtcdSupplier:
             raise Missing("no etcd: run `make .venv/engines/ready`")
         self.name = name
         self.can = frozenset(
-            {LEASED, REMEMBERS} | ({CUTS, RESTARTS} if size == 1 else {FAILS_OVER})
+            {LEASED, REMEMBERS, VALUES} | ({CUTS, RESTARTS} if size == 1 else {FAILS_OVER})
         )
         ports = free_ports(2 * size)
         self.ports, peers = ports[:size], ports[size:]
@@ -328,7 +328,7 @@ class ValkeySupplier:
 
     name = "valkey"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS})
+    can = frozenset({LEASED, RESTARTS, CUTS, VALUES})
 
     def __init__(self, folder: Path, *options: str) -> None:
         found = sorted(
@@ -380,7 +380,7 @@ class PostgresqlSupplier:
 
     name = "postgresql"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS})
+    can = frozenset({LEASED, RESTARTS, CUTS, VALUES})
 
     def __init__(self, server: PostgresqlServer) -> None:
         self._server = server
@@ -414,7 +414,7 @@ class MariadbSupplier:
 
     name = "mariadb"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS})
+    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS, VALUES})
 
     def __init__(self, server: MariadbTestServer) -> None:
         self._server = server
@@ -445,7 +445,7 @@ class ZooKeeperSupplier:
 
     name = "zookeeper"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS})
+    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS, VALUES})
 
     def __init__(self, server: ZooKeeper) -> None:
         self.port = server.port
