@@ -34,7 +34,7 @@ from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.engines.queue.witness import SeenSession
 from coterie.errors import ConfigError, CoterieError, Unavailable
 from coterie.locks.breaker import BROKEN
-from coterie.system.aio import Tasks
+from coterie.system.aio import Tasks, is_cancelled
 from coterie.system.alarm import Alarm
 
 if TYPE_CHECKING:
@@ -413,7 +413,8 @@ class Desk:
                 continue
             except Unavailable as error:
                 self.trouble = bid.trouble = str(error)
-                await asyncio.sleep(RETRY_SECONDS[-1])
+                await self._step_aside(leaving)
+                leaving = None
                 continue
             except CoterieError as error:  # nothing that time will mend, such as a lack of rights
                 self._refuse(bid, error)
@@ -444,6 +445,12 @@ class Desk:
             bid.session = self.session
             bid.ticket = bid.ticket._replace(attempt=next(self._attempts))
         return self.session
+
+    async def _step_aside(self, leaving: QueueBid | None) -> None:
+        """Let others go on before we try again: a server that is full lets entries go, and takes none."""
+        if leaving is not None:
+            await self._leave(leaving)
+        await asyncio.sleep(RETRY_SECONDS[-1])
 
     async def _step_back(self, bid: QueueBid) -> None:
         """Let our own sharing, behind which the bid was to wait, have its place in the queue."""
@@ -710,8 +717,7 @@ async def answer_of(call: Awaitable[AnswerT]) -> AnswerT:
     try:
         return await call
     except asyncio.CancelledError:
-        caller = asyncio.current_task()
-        if caller is not None and caller.cancelling():
+        if is_cancelled():
             raise
         raise SessionLost("it was closed") from None
 

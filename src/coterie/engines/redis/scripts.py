@@ -180,8 +180,12 @@ return {past()}
 
 # Move the counter on; return it, how many entries the session has, and what is seen of the past and of the
 # neighbour: the next session in the order of names. So those that live observe all sessions.
+#
+# A server whose memory is full refuses commands that may need some, unless the script has written before: so the
+# first command is one that is never refused, and does nothing. A full memory then ends no hold.
 RENEW = _script("""
 local session = ARGV[1]
+redis.call('PERSIST', P .. 's:' .. session)
 if not is_ours(session, ARGV[2]) then return {-1} end
 local counter = redis.call('HINCRBY', P .. 's:' .. session, 'n', 1)
 local found = {counter, redis.call('HLEN', P .. 'e:' .. session), past()}
