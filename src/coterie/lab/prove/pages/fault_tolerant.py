@@ -309,7 +309,7 @@ silent = page.flaw("no-relay")
 
 @silent.instead_of(receive_news)
 def receive_news_and_keep_it(q: Process, x: Process, p: Process, w: View) -> None:
-    """What comes as news is told to nobody else."""
+    """The first to learn it tells the others, and they relay nothing."""
     when(news(q, x, p))
     learn(p, x, w)
     news[p, x, each] = lambda r: False
