@@ -31,6 +31,12 @@ POOLED = (
 )
 
 
+class RowLocked(Unavailable):
+    """A statement was undone that has waited for a row of another transaction for as long as it may."""
+
+    definite = True
+
+
 class LockConnection:
     """One connection, whose settings are made, to a run of the server that was entered."""
 
@@ -58,6 +64,8 @@ class LockConnection:
             try:
                 async with asyncio.timeout(limit):
                     return sent_at, await self._fetch(query, arguments)
+            except asyncpg.LockNotAvailableError:
+                raise RowLocked(f"{self._servers}: a row is locked for too long") from None
             except asyncpg.PostgresError as error:
                 raise self._servers.error(error) from None
             except BaseException as error:

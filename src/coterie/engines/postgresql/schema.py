@@ -36,12 +36,21 @@ IS_OPEN = "select is_open, lease from coterie.past where run = $1"
 OPEN = "update coterie.past set is_open = true where run = $1 and not is_open returning run"
 
 HAS_SCHEMA = "select to_regnamespace('coterie') is not null"
-MAKE = """
+# Of a value what was written last, and the token of the last hold that has read it. Logged, whatever the others are.
+HAS_VALUES = "select to_regclass('coterie.value') is not null"
+MAKE_VALUES = """
+create table if not exists coterie.value (
+    name text primary key, fence bigint not null, token bigint not null, sequence bigint not null,
+    record bytea
+)
+"""
+MAKE = f"""
 create sequence if not exists coterie.number;
 create table if not exists coterie.past (
     version int primary key, run text not null, is_open bool not null,
     lease float8 not null, longest float8 not null
 );
+{MAKE_VALUES};
 create unlogged table if not exists coterie.memory (mark text not null);
 create unlogged table if not exists coterie.session (
     name text primary key, counter bigint not null, lease float8 not null, alive bool not null
