@@ -84,6 +84,14 @@ MISTAKES = {
     "a process alone": Mistake(
         "from coterie.process import Process\nclass Own(Process): ...", "derives from Process alone"
     ),
+    "inputs without a handler": Mistake(
+        "from coterie.process import Process\nclass Own(Process):\n    size: int\n    inputs = ('go',)",
+        "Own is abstract: define go",
+    ),
+    "inputs as a field": Mistake(
+        own("int = 0\n    inputs: tuple = ('go',)"),
+        "the field inputs of Own hides what classes say: annotate it as a ClassVar",
+    ),
     "abstract": Mistake(
         own().replace("def release", "def relase"), "Own is abstract: define release"
     ),

@@ -148,6 +148,10 @@ class Process(msgspec.Struct, Generic[MessageT], array_like=True):
     messages: ClassVar[Any]
     """The union of the messages that it receives; a host on sockets decodes exactly these."""
     channel: ClassVar[Channel] = Channel.UNORDERED  # the weakest links it is correct on
+    inputs: ClassVar[tuple[str, ...]] = ()
+    """The handlers that its user may call, where it is neither a mutex nor an election."""
+    properties: ClassVar[tuple[Any, ...]] = ()
+    """Properties of `coterie.lab.explore` that it is judged by, beside those of its kind."""
 
     me: ProcessId
 
@@ -198,6 +202,29 @@ class User(msgspec.Struct, array_like=True):
 
     def hear(self, event: Event) -> None:
         """Take note of what the process told."""
+
+
+class InputUser(User):
+    """The user of a process with inputs of its own: it may call any of them, at any time."""
+
+    inputs: tuple[str, ...] = ()
+    entries: int | None = None  # how many calls it will still make; None = no end
+
+    def calls(self) -> tuple[str, ...]:
+        """Name every input, while calls are left."""
+        return () if self.entries == 0 else self.inputs
+
+    def call(self, name: str, process: Process[Any], out: Outbox[Any]) -> None:
+        """Call the handler of this name."""
+        if name not in self.calls():
+            raise MisuseError(f"process {process.me} cannot {name} (possible now: {self.calls()})")
+        if self.entries is not None:
+            self.entries -= 1
+        getattr(process, name)(out)
+
+    def hear(self, event: Event) -> None:
+        """Refuse what is no event; what is told is the process's own to judge by."""
+        _require_event(event)
 
 
 class Entered(Event, frozen=True):
@@ -404,7 +431,7 @@ def seat(process: Process[Any], entries: int | None = None) -> Seat:
         return Seat(process, MutexUser(entries=entries))
     if isinstance(process, Election):
         return Seat(process, ElectionUser(entries=entries))
-    return Seat(process, User())
+    return Seat(process, InputUser(type(process).inputs, entries) if process.inputs else User())
 
 
 def check_wishes(out: Outbox[Any], size: int) -> None:

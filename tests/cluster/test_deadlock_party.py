@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from coterie.algorithms.deadlock.condition import all_of, any_of
 from coterie.algorithms.deadlock.detectors.party import STEP, ScriptStep
 from coterie.algorithms.deadlock.detectors.trial import Deadlocked
+from coterie.catalogue import find
 from coterie.cluster.classic import node as classic
 from coterie.cluster.membership.config import convert
 from tests.algorithms.deadlock.systems import DETECTORS, build, left_waiting
@@ -32,15 +33,10 @@ async def nodes(
     processes: list[Process[Any]], heard: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[list[classic.Classic]]:
     """Run each process at a node of its own."""
-    entry = SimpleNamespace(
-        name="detector",
-        process=type(processes[0]),
-        build=lambda _: processes,
-        assumes=("reliable links",),
-        tolerates=(),
-        faults_tolerated=lambda _: (),
+    entry = msgspec.structs.replace(
+        find("lamport"), process=type(processes[0]), build=lambda _: processes
     )
-    setup = SimpleNamespace(size=len(processes), variant="plain")
+    setup = entry.setup(len(processes))
     monkeypatch.setattr(classic, "choose", lambda *_: (entry, setup))
     config = convert(document(len(processes), algorithm="lamport"))
     async with contextlib.AsyncExitStack() as stack:

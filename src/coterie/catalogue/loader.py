@@ -233,7 +233,7 @@ def _classes(module: ModuleType) -> list[str]:
         name
         for name, value in vars(module).items()
         if isinstance(value, type)
-        and issubclass(value, Mutex | Election)
+        and _is_algorithm(value)
         and value.__module__ == module.__name__
         and not _missing(value)
     ]
@@ -252,11 +252,8 @@ def _check_class(value: Any, name: str) -> None:
     if not isinstance(value, type):
         raise UsageError(f"{name} is {value!r}, neither a class nor an Algorithm")
     kind = value.__name__
-    if not issubclass(value, Mutex | Election):
-        also = ": it derives from Process alone" if issubclass(value, Process) else ""
-        raise UsageError(
-            f"{kind} is no algorithm{also}; derive it from Mutex or Election of coterie.process"
-        )
+    if not _is_algorithm(value):
+        raise UsageError(f"{kind} is no algorithm; {_what_is_missing(value)}")
     missing = _missing(value)
     if missing:
         raise UsageError(f"{kind} is abstract: define {' and '.join(missing)}")
@@ -270,13 +267,7 @@ def _check_class(value: Any, name: str) -> None:
         ) from None
     except TypeError as error:
         raise UsageError(f"the fields of {kind} cannot be saved: {error}") from None
-    if not any(field.name == "size" for field in fields):
-        raise UsageError(f"{kind} has no field size: add `size: int`, the number of processes")
-    for field in fields:
-        if field.required and field.name not in ("me", "size"):
-            raise UsageError(
-                f"the field {field.name} of {kind} needs a default: only me and size are given"
-            )
+    _check_fields(kind, fields)
     assert isinstance(info, msgspec.inspect.StructType)
     for described in info.fields:
         problem = _problem(described.type)
@@ -284,9 +275,44 @@ def _check_class(value: Any, name: str) -> None:
             raise UsageError(f"the field {described.name} of {kind} {problem}")
 
 
+def _check_fields(kind: str, fields: Sequence[msgspec.structs.FieldInfo]) -> None:
+    for field in fields:
+        if field.name in ("inputs", "properties"):
+            raise UsageError(
+                f"the field {field.name} of {kind} hides what classes say: annotate it as a ClassVar"
+            )
+    if not any(field.name == "size" for field in fields):
+        raise UsageError(f"{kind} has no field size: add `size: int`, the number of processes")
+    for field in fields:
+        if field.required and field.name not in ("me", "size"):
+            raise UsageError(
+                f"the field {field.name} of {kind} needs a default: only me and size are given"
+            )
+
+
+def _is_algorithm(kind: type[Any]) -> bool:
+    """Return whether it is of a known kind, or says what its user may call or what to judge it by."""
+    if issubclass(kind, Mutex | Election):
+        return True
+    return issubclass(kind, Process) and bool(_inputs(kind) or kind.properties)
+
+
+def _inputs(kind: type[Process[Any]]) -> Sequence[str]:
+    """Return what its user may call; a field of that name is another thing, and is refused later."""
+    found: Any = kind.inputs
+    return found if isinstance(found, tuple | list) else ()
+
+
+def _what_is_missing(kind: type[Any]) -> str:
+    if issubclass(kind, Process):
+        return "it derives from Process alone: say its inputs and its properties"
+    return "derive it from Mutex or Election of coterie.process"
+
+
 def _missing(kind: type[Any]) -> list[str]:
     """Name the methods that a class has to define and does not."""
-    return [
+    own = () if issubclass(kind, Mutex | Election) else _inputs(kind)
+    return [verb for verb in own if not hasattr(kind, verb)] + [
         verb
         for base, verbs in VERBS.items()
         if issubclass(kind, base)

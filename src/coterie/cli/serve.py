@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import click
 
 from coterie import system
-from coterie.cli.common.duration import duration
 from coterie.cli.common.stdin import on_end_of_input
 from coterie.cluster.change.spare import Location, spare_config
 from coterie.cluster.classic.node import Classic, Program
@@ -24,7 +23,8 @@ from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.url import make_visit
 from coterie.cluster.wire.address import PORT, parse_address, parse_metrics_address
 from coterie.errors import ConfigError, CoterieError, UsageError
-from coterie.system.aio import new_event_loop
+from coterie.locks.duration import duration
+from coterie.system.aio import new_event_loop, unless
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -315,7 +315,7 @@ async def _serve(
             stack.callback(loop.remove_signal_handler, number)
         if until_eof:
             on_end_of_input(over.set)
-        nodes = await _unless(over, finding)
+        nodes = await unless(over, finding)
         if nodes is None:
             return
         await stack.enter_async_context(pages.served())  # first: a port that is taken ends it here
@@ -324,19 +324,6 @@ async def _serve(
         await over.wait()
         if failures:
             raise failures[0]
-
-
-async def _unless(over: asyncio.Event, finding: Coroutine[Any, Any, Nodes]) -> Nodes | None:
-    """Return what is found, or None if it was over before."""
-    found = asyncio.ensure_future(finding)
-    ended = asyncio.ensure_future(over.wait())
-    try:
-        await asyncio.wait({found, ended}, return_when=asyncio.FIRST_COMPLETED)
-        return found.result() if found.done() else None
-    finally:
-        found.cancel()
-        ended.cancel()
-        await asyncio.wait({found, ended})
 
 
 @contextlib.asynccontextmanager

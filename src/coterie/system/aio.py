@@ -56,6 +56,16 @@ class Tasks:
             task.result()
 
 
+def is_cancelled() -> bool:
+    """Return True if this task was cancelled.
+
+    This is a separate function because a frame that keeps its task while an error passes
+    makes a cycle of references, and what the task has open then stays until a collection.
+    """
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 async def to_the_end(work: Coroutine[Any, Any, None] | None) -> None:
     """Finish this work even if the caller is cancelled meanwhile, then let the cancellation pass.
 
@@ -103,6 +113,19 @@ async def first_done(futures: Sequence[asyncio.Future[Any]], limit: float | None
             timer.cancel()
         for future in futures:
             future.remove_done_callback(wake)
+
+
+async def unless(over: asyncio.Event, finding: Coroutine[Any, Any, AnswerT]) -> AnswerT | None:
+    """Return what is found, or None if it was over before; `finding` is cancelled then."""
+    found = asyncio.ensure_future(finding)
+    ended = asyncio.ensure_future(over.wait())
+    try:
+        await asyncio.wait({found, ended}, return_when=asyncio.FIRST_COMPLETED)
+        return found.result() if found.done() else None
+    finally:
+        found.cancel()
+        ended.cancel()
+        await asyncio.wait({found, ended})
 
 
 async def despite_cancellation(future: asyncio.Future[AnswerT], *, cancelled: bool) -> AnswerT:

@@ -352,6 +352,19 @@ def test_19_8_what_was_accepted_is_saved_and_told_to_later_attempts() -> None:
     ]
 
 
+def test_19_8_who_is_asked_again_answers_without_another_save() -> None:
+    made = voter()
+    for frame in (Prepare(0, FIRST), Accept(FIRST, NEXT), Prepare(0, LATER), Accept(LATER, NEXT)):
+        first = step(0, made.receive, 5, frame)
+        assert first.to_save is not None
+        again = step(0, made.receive, 5, frame)
+        assert again.sends == first.sends
+        assert again.to_save is None
+    refused = step(0, made.receive, 5, Prepare(0, FIRST))
+    assert refused.sends == [(5, Refused(0, LATER))]
+    assert refused.to_save is None
+
+
 def test_19_8_a_voter_of_another_number_says_where_it_stands() -> None:
     made = owner(NEXT)
     for frame in (Prepare(0, FIRST), Prepare(2, FIRST), Accept(FIRST, NEXT)):

@@ -1,8 +1,8 @@
 """Every page is proved, says nothing vacuous, and is followed by the code; and every proof can fail.
 
 `left_out.txt` names, for each clause and axiom that is no promise, what is lost without it: how many
-things of each sort suffice, the step, and the clause. `REWRITE=1 pytest` looks for it again, which
-takes some minutes.
+things of each sort suffice, the step, and the clause. `REWRITE=1 pytest` looks for what is not there
+yet; for all of them that takes some minutes.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def test_each_clause_and_axiom_is_left_out_in_turn() -> None:
         if not item.promised
     ]
     if os.environ.get("REWRITE"):
-        found = [look_for_a_loss(name, item) for name, item in needed]
+        known = {(loss.page, loss.item): loss for loss in losses()}
+        found = [known.get(each) or look_for_a_loss(*each) for each in needed]
         LEFT_OUT.write_text("".join(" | ".join(loss) + "\n" for loss in found), encoding="utf-8")
     assert [(loss.page, loss.item) for loss in losses()] == needed
 
@@ -161,6 +162,7 @@ LOST = {
         "a_permission_counts",
         "mutual_exclusion",
     ),
+    ("roucairol-carvalho", "replies-inside"): ("a_permission_has_one_place", None),
     ("suzuki-kasami", "survey"): ("a_request_is_not_lost", "no_deadlock"),
     ("token-ring", "passes-on-inside"): ("inside_with_the_token", "mutual_exclusion"),
     ("two-phase-commit", "aborts-on-a-timeout"): ("atomicity", "atomicity"),
@@ -223,8 +225,9 @@ def test_the_waits_of_maekawa_do_not_grow_and_have_help() -> None:
 
 @pytest.mark.parametrize("name", LINKED)
 def test_the_page_of_the_algorithm_says_what_is_proved(name: str) -> None:
-    text = (DOCS / "algorithms" / f"{name}.md").read_text(encoding="utf-8")
-    said = next(line for line in text.splitlines() if line.startswith("[Proved](../prove.md)"))
+    page = DOCS / "algorithms" / f"{library.find(name).algorithm}.md"
+    lines = page.read_text(encoding="utf-8").splitlines()
+    said = " ".join(line for line in lines if line.startswith("[Proved](../prove.md)"))
     promises = [clause.words for clause in page_of(name).promises]
     if page_of(name).waits is not None:
         promises.append("every wait ends")

@@ -54,7 +54,7 @@ CHANGES: dict[str, Bug] = {
     "a promise is not saved": Bug(
         Voter,
         "promise = self.succession.prepare(frame, self._present())\n"
-        "                    self._save(out)",
+        "                    self._save_succession(before, out)",
         "promise = self.succession.prepare(frame, self._present())",
         "change-crashes",
         first=1,
@@ -62,7 +62,7 @@ CHANGES: dict[str, Bug] = {
     "an acceptance is not saved": Bug(
         Voter,
         "answer = self.succession.accept(frame, self._present(), self.protocol)\n"
-        "                    self._save(out)",
+        "                    self._save_succession(before, out)",
         "answer = self.succession.accept(frame, self._present(), self.protocol)",
         "change-crashes",
         first=1,

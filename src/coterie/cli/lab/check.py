@@ -23,7 +23,7 @@ from coterie.cli.lab.options import (
     write_trace,
 )
 from coterie.errors import UsageError
-from coterie.lab.explore import Progress, Verdict, check, needs_clock, refuse_with_clock
+from coterie.lab.explore import Progress, Sometimes, Verdict, check, needs_clock, refuse_with_clock
 from coterie.lab.explore.check import check_small, load_search
 from coterie.process import Channel, plain
 
@@ -284,6 +284,10 @@ def _print(choice: Choice, verdict: Verdict) -> None:
     )
     if verdict.liveness:
         click.echo(f"  {verdict.liveness}{_overtaking(verdict)}")
+    for item in choice.algorithm.process.properties:
+        if isinstance(item, Sometimes):
+            seen = "seen" if verdict.sometimes.get(item.name) else "never seen"
+            click.echo(f"  {seen}: {item.name}")
     rate = verdict.states / max(verdict.seconds, 1e-9)
     click.echo(f"  {verdict.seconds:.2f} s, {rate:,.0f} states/s", err=True)
     if verdict.counterexample:

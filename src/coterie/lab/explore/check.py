@@ -23,6 +23,7 @@ from coterie.lab.explore.properties import (
     ONE_LEADER,
     UNJUDGED,
     WITHOUT_PROGRESS,
+    declared,
     liveness,
 )
 from coterie.lab.explore.small import look_through
@@ -74,7 +75,7 @@ def check(
         duplicates: at most so many times a message is delivered again.
         suspicions: at most so many times a live process is reported as down.
         restarts: 1 if a crashed process may begin again, without memory, once; else 0.
-        properties: what to judge by; by default what mutexes or elections promise, else nothing is shown.
+        properties: what to judge by; by default what their kind promises and their classes declare.
         max_states: give up after about so many states.
         max_seconds: give up after about so many seconds.
         exact: compare whole states instead of their 64-bit hashes.
@@ -184,11 +185,11 @@ def _usual_properties(processes: Sequence[Process[Any]], faults: Faults) -> Sequ
     mutexes = [process for process in processes if isinstance(process, Mutex)]
     if len(mutexes) == len(processes):
         promised = all(mutex.every_wait_ends for mutex in mutexes)
-        return MUTEX if promised else WITHOUT_PROGRESS
+        return (*(MUTEX if promised else WITHOUT_PROGRESS), *declared(processes))
     elections = [process for process in processes if isinstance(process, Election)]
     if len(elections) != len(processes):
-        return (UNJUDGED,)
-    properties = list(ELECTION)
+        return declared(processes) or (UNJUDGED,)
+    properties = [*ELECTION, *declared(processes)]
     if all(election.one_leads for election in elections) and not faults.restart:
         properties.append(ONE_LEADER)
     if all(election.highest_leads for election in elections):

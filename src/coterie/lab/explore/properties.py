@@ -6,11 +6,11 @@ Conditions look at the seats of all processes; a crashed process fulfils no pred
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from coterie.process import ElectionUser, MutexUser, Phase, Seat
+from coterie.process import ElectionUser, MutexUser, Phase, Process, Seat
 
 SeatPredicate: TypeAlias = Callable[[Seat], bool]
 RowPredicate: TypeAlias = Callable[[Sequence[Seat | None]], bool]  # None: crashed
@@ -108,6 +108,11 @@ class Settles(msgspec.Struct, frozen=True):
 
 
 Property: TypeAlias = Always | Sometimes | Exercised | CanAlwaysStill | Eventually | Settles
+
+
+def declared(processes: Sequence[Process[Any]]) -> tuple[Property, ...]:
+    """Return what the classes of these processes say that they are to be judged by."""
+    return tuple(dict.fromkeys(item for process in processes for item in process.properties))
 
 
 def liveness(properties: Sequence[Property], *, decided: bool = True) -> str:

@@ -12,7 +12,7 @@ from coterie.lab.explore.findings import DEADLOCK, NO_ERROR
 from coterie.lab.explore.search import Search
 from coterie.lab.explore.tables.moves import Moves
 from coterie.lab.explore.verdict import Verdict, all_hold
-from coterie.process import ElectionUser, MutexUser, Seat, SeatCodec, describe_error
+from coterie.process import ElectionUser, InputUser, MutexUser, Seat, SeatCodec, describe_error
 from coterie.trace import Header, Trace, Violated
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ class Question:
 
 
 def _calls_without_end(seat: Seat) -> bool:
-    return isinstance(seat.user, MutexUser | ElectionUser) and seat.user.entries is None
+    user = seat.user
+    return isinstance(user, MutexUser | ElectionUser | InputUser) and user.entries is None
 
 
 def _word(search: Search) -> Literal["verified", "violated", "unfinished", "vacuous"]:

@@ -71,13 +71,20 @@ def entry_of(algorithm: Algorithm) -> Entry:
         channel=algorithm.channel.value,
         assumes=list(algorithm.assumes),
         tolerates=list(algorithm.tolerates),
-        calls=["acquire", "release"] if isinstance(algorithm.costs, Costs) else ["elect"],
+        calls=_calls(algorithm),
         reads_clock=algorithm.reads_clock,
         timed=needs_clock(algorithm.build(setup)),
         variants=[_variant(variant) for variant in algorithm.variants],
         parameters=[ParameterEntry(x.name, x.default, x.summary) for x in algorithm.parameters],
         costs=_formulas(algorithm, setup),
     )
+
+
+def _calls(algorithm: Algorithm) -> list[str]:
+    """Name the calls that a user makes."""
+    if algorithm.process.inputs:
+        return list(algorithm.process.inputs)
+    return ["acquire", "release"] if isinstance(algorithm.costs, Costs) else ["elect"]
 
 
 def _variant(variant: Variant) -> VariantEntry:

@@ -6,6 +6,7 @@ What a page needs is imported from here. The modules that need the solver, z3, a
 
 from coterie.lab.prove.page import Page, become, each, when
 from coterie.lab.prove.terms import (
+    Formula,
     Int,
     Ordered,
     PageError,
@@ -20,6 +21,7 @@ from coterie.lab.prove.terms import (
 )
 
 __all__ = [
+    "Formula",
     "Int",
     "Ordered",
     "Page",

@@ -56,7 +56,8 @@ def _entry(module: ModuleType, name: str) -> Entry:
         raise UsageError(f"{name} has no page: give it a PAGE = Page(...) at its top level")
     if link is not None and not isinstance(link, Link):
         raise UsageError(f"{name}: LINK must be a coterie.lab.prove.link.Link, got {link!r}")
-    algorithm = name if name in SAME_CODE or link is None else link.algorithm
+    of_name = name in SAME_CODE or name.endswith(".py")
+    algorithm = name if of_name or link is None else link.algorithm
     return Entry(name, page, algorithm, link)
 
 

@@ -20,11 +20,11 @@ from coterie.lab.prove.plain import PlainPage
 from coterie.process import MutexUser, Phase, ProcessId, seat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from coterie.lab.explore.tables.inputs import Input
     from coterie.lab.prove.page import Page
-    from coterie.lab.prove.plain import Fixed, State
+    from coterie.lab.prove.plain import Fixed, State, Things
     from coterie.process import Process, Seat
 
 States: TypeAlias = tuple[Any, ...]  # a state as the explorer has it
@@ -121,9 +121,11 @@ class Link:
     algorithm: str
     state: Callable[[Snapshot], State]
     sorts: tuple[str, ...] = ("Process",)  # whose things are the ids
+    things: Callable[[Sequence[Any]], Things] = lambda processes: {}  # of further sorts
     fixed: Callable[[Sequence[Any]], Fixed] = lambda processes: {}
     place: Callable[[str, tuple[Any, ...], Sequence[Any]], ProcessId] = at_first
     numbers: Sequence[int] = ()  # that formulas speak of; else those that states name
+    lasting: tuple[str, ...] = ()  # relations of what ever was so, which fields and links forget
     trials: tuple[Trial, ...] = TRIALS
     longest: int = 1  # so many steps of the page may be one of the code
     variants: tuple[str, ...] = ("plain",)  # of the algorithm, whose code this page is about
@@ -146,9 +148,8 @@ class Held:
     def words(self) -> str:
         """The extent, in words."""
         how = f"{self.runs} random runs" if self.runs else "all" if self.complete else "cut off"
-        return (
-            f"{self.variant}, N = {self.size}: {self.states:,} states, {self.steps:,} steps, {how}"
-        )
+        what = f"{self.variant}, N = {self.size}" if self.variant else f"N = {self.size}"
+        return f"{what}: {self.states:,} states, {self.steps:,} steps, {how}"
 
 
 class Step(NamedTuple):
@@ -185,28 +186,6 @@ class CodeWalk:
             for move in self._model.moves(state)
         ]
 
-    def everywhere(self, states_max: int) -> Iterator[Step]:
-        """Make every step, in breadth, from so many states at most."""
-        first = self.start()
-        seen, waiting = {first}, deque([first])
-        while waiting:
-            for step in self.steps(waiting.popleft()):
-                yield step
-                if step.after not in seen and len(seen) < states_max:
-                    seen.add(step.after)
-                    waiting.append(step.after)
-
-    def random_run(self, seed: int) -> Iterator[Step]:
-        """Make steps at random until there are none, or enough."""
-        chance, state = random.Random(seed), self.start()
-        for _ in range(STEPS):
-            choices = self.steps(state)
-            if not choices:
-                return
-            step = chance.choice(choices)
-            yield step
-            state = step.after
-
 
 def hold(
     page: Page,
@@ -220,17 +199,15 @@ def hold(
     """Hold processes against a page: every step of all their states, or those of random runs."""
     comparison = Comparison(page, link, processes, trial.entries)
     held = Held(variant, trial.size, trial.runs)
-    walk = comparison.walk
-    sources = [walk.random_run(s) for s in range(trial.runs)] or [walk.everywhere(states_max)]
     try:
-        comparison.begin()
-        for source in sources:
-            for step in source:
-                held.steps += 1
-                comparison.follow(step)
+        first = comparison.begin()
+        for seed in range(trial.runs):
+            comparison.make_random_steps(first, seed)
+        if not trial.runs:
+            comparison.make_every_step(first, states_max)
     except (UnmappedError, NotFollowedError, GivenUpError) as error:
         held.trouble = str(error)
-    held.states = comparison.states
+    held.states, held.steps = comparison.states, comparison.steps
     held.complete = trial.runs > 0 or held.states < states_max
     held.used = comparison.used
     return held
@@ -240,8 +217,16 @@ class NotFollowedError(Exception):
     """A step or a state of the code that the page does not have."""
 
 
+class Node(NamedTuple):
+    """A state of the code, and of the page, with what is remembered of the way to it."""
+
+    state: States
+    mapped: State
+    key: Any  # tells it from others
+
+
 class Comparison:
-    """The states of the code seen so far, as the page has them."""
+    """Walks through states of the code, and has those of the page beside them."""
 
     def __init__(
         self, page: Page, link: Link, processes: Sequence[Process[Any]], entries: int
@@ -249,39 +234,63 @@ class Comparison:
         """Compile the page for these processes."""
         ids = [process.me for process in processes]
         self.walk = CodeWalk(processes, entries)
+        self.steps = 0  # of the code
         self.used: set[str] = set()
         self._link = link
         self._processes = processes
         things: dict[str, Sequence[Any]] = dict.fromkeys(link.sorts, ids)
+        things |= link.things(processes)
         if link.numbers:
             things["Int"] = link.numbers
         self._page = PlainPage(page, things, link.fixed(processes))
-        self._mapped: dict[States, State] = {}
+        self._nodes: dict[Any, Node] = {}
         self._followed: set[Any] = set()
 
     @property
     def states(self) -> int:
         """How many states of the code were mapped."""
-        return len(self._mapped)
+        return len(self._nodes)
 
-    def begin(self) -> None:
-        """Raise unless the first state is a start of the page."""
-        first = self.walk.start()
-        broken = self._page.broken(self._map(first), at_start=True)
+    def begin(self) -> Node:
+        """Map the first state; raise unless it is a start of the page."""
+        first = self._map(self.walk.start(), {})
+        broken = self._page.broken(first.mapped, at_start=True)
         if broken:
             raise NotFollowedError(f"the processes do not begin as the page says: {broken}")
+        return first
 
-    def follow(self, step: Step) -> None:
+    def make_every_step(self, first: Node, states_max: int) -> None:
+        """Make every step, in breadth, from so many states at most."""
+        seen, waiting = {first.key}, deque([first])
+        while waiting:
+            node = waiting.popleft()
+            for step in self.walk.steps(node.state):
+                after = self._follow(node, step)
+                if after.key not in seen and len(seen) < states_max:
+                    seen.add(after.key)
+                    waiting.append(after)
+
+    def make_random_steps(self, node: Node, seed: int) -> None:
+        """Make steps at random until there are none, or enough."""
+        chance = random.Random(seed)
+        for _ in range(STEPS):
+            choices = self.walk.steps(node.state)
+            if not choices:
+                return
+            node = self._follow(node, chance.choice(choices))
+
+    def _follow(self, before: Node, step: Step) -> Node:
         """Raise unless the page has a path for this step, and its clauses hold in the state after it."""
-        before, after = self._map(step.before), self._map(step.after)
-        key = step.place, self._page.key(before), self._page.key(after)
+        self.steps += 1
+        after = self._map(step.after, before.mapped)
+        key = step.place, self._page.key(before.mapped), self._page.key(after.mapped)
         if key in self._followed:
-            return
+            return after
 
         def is_there(name: str, args: tuple[Any, ...]) -> bool:
             return self._link.place(name, args, self._processes) == step.place
 
-        path = self._page.path(before, after, is_there, self._link.longest)
+        path = self._page.path(before.mapped, after.mapped, is_there, self._link.longest)
         if path is None:
             raise NotFollowedError(
                 f"process {step.place}, given {step.given}, makes a step that the page does not have,"
@@ -289,14 +298,22 @@ class Comparison:
             )
         self._followed.add(key)
         self.used.update(move.name for move in path)
+        return after
 
-    def _map(self, state: States) -> State:
-        if state not in self._mapped:
-            snapshot = self.walk.snapshot(state)
-            mapped = self._link.state(snapshot)
+    def _map(self, state: States, past: State) -> Node:
+        """Map a state, and add what was so in the past and lasts."""
+        lasting = self._link.lasting
+        if not lasting and state in self._nodes:
+            return self._nodes[state]
+        snapshot = self.walk.snapshot(state)
+        mapped = self._link.state(snapshot)
+        for name in lasting:
+            mapped[name] = mapped[name] | past.get(name, set())
+        key = (state, *(frozenset(mapped[name]) for name in lasting)) if lasting else state
+        if key not in self._nodes:
             broken = self._page.broken(mapped)
             if broken:
                 names = ", ".join(name.replace("_", " ") for name in broken)
                 raise NotFollowedError(f"the clause “{names}” does not hold in {snapshot}")
-            self._mapped[state] = mapped
-        return self._mapped[state]
+            self._nodes[key] = Node(state, mapped, key)
+        return self._nodes[key]

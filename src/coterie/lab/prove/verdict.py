@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from coterie.lab.prove.wait_proof import WaitObligation
 
 Answer = Literal["proved", "not proved", "not followed", "vacuous", "unknown"]
-DEPTH = 10  # of the search for a run
+DEPTH = 10  # of the search for a run, with two things of each sort
+WIDER, SHALLOWER = 3, 6  # of a second one
 HEADER = ("page", "verdict", "axioms", "clauses", "obligations", "of waits", "shown", "code held")
 
 
@@ -213,6 +214,9 @@ def judge(entry: Entry, page: Page, *, effort: float = EFFORT, with_waits: bool 
     if not proof.proved:
         found = first_counterexample(proof)
         run = find_run(page, depth=DEPTH, effort=effort)
+        if run.broken is None:
+            wider = find_run(page, size=WIDER, depth=SHALLOWER, effort=effort)
+            run = wider if wider.broken is not None else run
         return Verdict(entry.name, page, proof, dead, found, run, None)
     waits = None
     if with_waits:
@@ -228,9 +232,10 @@ def hold_all(entry: Entry, trials: Sequence[Trial] | None = None) -> list[Held]:
     link = entry.link
     assert link is not None
     algorithm = load(entry.algorithm)
+    variants = ("",) if algorithm.own else link.variants
     found = []
     for trial in link.trials if trials is None else trials:
-        for variant in link.variants:
+        for variant in variants:
             setup = algorithm.setup(trial.size, variant)
             processes = algorithm.build(setup)
             found.append(hold(entry.page, link, processes, trial, variant=setup.variant))

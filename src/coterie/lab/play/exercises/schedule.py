@@ -2,17 +2,20 @@
 
 Each operation takes effect where it stands: a read sees the last write before it that was not undone. The
 checker of histories has the verdict; the schemes of the catalogue are then asked for the same
-operations in the same order, and each says what it would have done otherwise.
+operations in the same order, and each says what it would have done otherwise. A schedule may write locks
+too; they are held against the rules of locking, and change neither the history nor what the schemes are asked.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from coterie.errors import UsageError
+from coterie.lab.play.exercises.lock_rule import LockRule, judge_locking
+from coterie.lab.play.exercises.operation import Operation
 from coterie.lab.serializability import check
 from coterie.lab.trials.trial import Trial
 from coterie.transactions.catalogue import schemes
@@ -26,19 +29,7 @@ if TYPE_CHECKING:
 
 TEXT_MAX = 2_000  # characters
 TRANSACTIONS_MAX = 12
-OPERATION = re.compile(r"([rw])([0-9]{1,3})\(([A-Za-z]\w{0,15})\)|([ca])([0-9]{1,3})", re.ASCII)
-
-
-class Operation(NamedTuple):
-    """A read, a write, a commit or an abort of a transaction."""
-
-    kind: str  # r, w, c or a
-    transaction: int
-    key: str = ""
-
-    def __str__(self) -> str:
-        """Write it as textbooks do."""
-        return f"{self.kind}{self.transaction}" + (f"({self.key})" if self.key else "")
+OPERATION = re.compile(r"([rwslu])([0-9]{1,3})\(([A-Za-z]\w{0,15})\)|([ca])([0-9]{1,3})", re.ASCII)
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -79,6 +70,7 @@ class ScheduleAnswer(msgspec.Struct, frozen=True):
     serializable: bool | None
     order: list[str]
     findings: list[Finding]
+    locking: list[LockRule]  # none without locks
     schemes: list[SchemeAnswer]
 
 
@@ -102,8 +94,8 @@ def parse_schedule(text: str) -> list[Operation]:
             ended.add(number)
     if len({each.transaction for each in operations}) > TRANSACTIONS_MAX:
         raise UsageError(f"a schedule on a page has at most {TRANSACTIONS_MAX} transactions")
-    if not operations:
-        raise UsageError("a schedule needs an operation, such as r1(x)")
+    if all(each.locks for each in operations):
+        raise UsageError("a schedule needs an operation besides locks, such as r1(x)")
     return operations
 
 
@@ -111,9 +103,9 @@ def judge_schedule(text: str) -> ScheduleAnswer:
     """Find the conflicts, the verdict with its proof, and what each scheme would have done."""
     written = parse_schedule(text)
     numbers = list(dict.fromkeys(each.transaction for each in written))
-    ended = {each.transaction for each in written if each.kind in "ca"}
+    ended = {each.transaction for each in written if each.ends}
     assumed = [Operation("c", number) for number in numbers if number not in ended]
-    operations = [*written, *assumed]
+    operations = [each for each in (*written, *assumed) if not each.locks]
     report = check(_history(operations))
     return ScheduleAnswer(
         operations=[str(each) for each in written],
@@ -131,6 +123,7 @@ def judge_schedule(text: str) -> ScheduleAnswer:
             )
             for each in report.anomalies
         ],
+        locking=judge_locking(written),
         schemes=[_ask(scheme, operations) for scheme in schemes().values()],
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.lab.explore.findings import DEADLOCK, NO_ERROR
-from coterie.lab.explore.properties import Always, Sometimes, holds
+from coterie.lab.explore.properties import Always, Eventually, Exercised, Sometimes, holds
 from coterie.lab.play.exploration.scope import limits, properties_of
 from coterie.trace import Violated
 
@@ -36,7 +36,9 @@ def judge(play: Play, here: Fate | None, searched: Searched) -> list[Judgement]:
         if isinstance(item, Always):
             fine = holds(item.conditions, _seats(play))
             judged.append(Judgement(item.name, fine, "" if fine else item.text))
-        elif not isinstance(item, Sometimes):
+        elif isinstance(item, Eventually):
+            judged.append(Judgement(item.name, None, "not judged here: `coterie check` decides it"))
+        elif not isinstance(item, Sometimes | Exercised):
             judged.append(_judge_future(play, item, here, searched))
     raised = violated is not None and all(violated.name != item.name for item in judged)
     text = violated.text if violated is not None and raised else ""

@@ -8,12 +8,12 @@ import msgspec
 
 from coterie.catalogue import find
 from coterie.lab.explore import needs_clock
-from coterie.lab.explore.properties import AGREEMENT, POSSIBLE, Always
+from coterie.lab.explore.properties import AGREEMENT, POSSIBLE, Always, declared
 from coterie.lab.explore.tables.faults import Faults
 from coterie.lab.explore.tables.moves import Moves
 from coterie.lab.explore.tables.step import Pending
 from coterie.lab.play.exploration.bound import spent_faults
-from coterie.process import Election, ElectionUser, Mutex, MutexUser, Seat, seat
+from coterie.process import Election, ElectionUser, InputUser, Mutex, MutexUser, Seat, seat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,7 @@ class Scope:
 
     def _seat(self, play: Play, me: ProcessId) -> Seat:
         process, user = play.world.seats[me].process, play.world.seats[me].user
-        if not isinstance(user, MutexUser | ElectionUser):
+        if not isinstance(user, MutexUser | ElectionUser | InputUser):
             return Seat(process, user)
         left = max(0, self.bound.entries - play.asked[me])
         return Seat(process, msgspec.structs.replace(user, entries=left))
@@ -129,10 +129,12 @@ def properties_of(play: Play) -> Sequence[Property]:
 
 
 def usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
-    """Return what processes of their kind are judged by."""
+    """Return what processes of their kind are judged by, and what their classes declare."""
+    own = declared(processes)
     if all(isinstance(process, Mutex) for process in processes):
-        return POSSIBLE
-    return (AGREEMENT,) if all(isinstance(process, Election) for process in processes) else ()
+        return (*POSSIBLE, *own)
+    elect = all(isinstance(process, Election) for process in processes)
+    return (AGREEMENT, *own) if elect else own
 
 
 def _pending(play: Play, me: ProcessId) -> Pending:

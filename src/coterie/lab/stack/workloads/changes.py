@@ -31,6 +31,7 @@ from coterie.lab.stack.workloads.locks import LeasedLocks
 from coterie.lab.stack.workloads.workload import PORT
 from coterie.lab.stack.world import ViolationError
 from coterie.locks import connect
+from coterie.system.aio import unless
 
 if TYPE_CHECKING:
     from random import Random
@@ -110,11 +111,11 @@ class Changes(LeasedLocks):
             failures.append(failure)
             over.set()
 
-        config = self._config_of(process)
+        config: Config | None = self._config_of(process)
         if process.name in self._installed:
-            data = process.machine.disk.folder / "data"
-            place = Location(process.name, Address(process.name, PORT), data)
-            config = await spare_config(place, self._visit_of(process))
+            config = await unless(over, self._cluster_of_spare(process))
+        if config is None:
+            return  # asked to end while it waited for the cluster that it joins
         new = self._is_new(process)
         node = Node(config, process.name, new_cluster=new, on_failure=fail)
         await node.start()
@@ -126,6 +127,12 @@ class Changes(LeasedLocks):
                 raise failures[0]
         finally:
             await node.stop()
+
+    async def _cluster_of_spare(self, process: Process) -> Config:
+        """Wait for the cluster that a node joins, and return what it says."""
+        data = process.machine.disk.folder / "data"
+        place = Location(process.name, Address(process.name, PORT), data)
+        return await spare_config(place, self._visit_of(process))
 
     def _config_of(self, process: Process) -> Config:
         """Return what the file says by which a node begins."""

@@ -663,14 +663,27 @@ class Voter(msgspec.Struct, array_like=True):
                     out.send(changer, Closed(number, self._has_finished(number), self.bound))
             case Prepare(number):
                 if self._decides(changer, number, out):
+                    before = msgspec.structs.replace(self.succession)
                     promise = self.succession.prepare(frame, self._present())
-                    self._save(out)
+                    self._save_succession(before, out)
                     out.send(changer, promise)
             case Accept(_, successor):
                 if self._decides(changer, successor.number - 1, out):
+                    before = msgspec.structs.replace(self.succession)
                     answer = self.succession.accept(frame, self._present(), self.protocol)
-                    self._save(out)
+                    self._save_succession(before, out)
                     out.send(changer, answer)
+
+    def _save_succession(self, before: Succession, out: Outbox[Frame]) -> None:
+        """Save what was promised or accepted, unless that is what it was before.
+
+        A changer that lacks an answer asks all voters again and again, and a sync for each of its
+        questions would leave a slow disk behind for good. Nothing that a step sends leaves before what
+        this step and all earlier ones saved is on the disk: so an answer that changes nothing rests on a
+        save that comes before it.
+        """
+        if self.succession != before:
+            self._save(out)
 
     def _present(self) -> Configuration:
         assert self.configuration is not None, "a spare decides nothing"

@@ -11,6 +11,9 @@ const EXAMPLES = {
   "aborted read": "w1(x) r2(x) w2(y) c2 a1",
   "three in a ring": "r1(x) w2(x) r2(y) w3(y) r3(z) w1(z) c1 c2 c3",
   "late write": "r1(y) w2(x) c2 w1(x) c1",
+  "two-phase locks": "l1(x) r1(x) w1(x) l1(y) u1(x) l2(x) r2(x) w2(x) u2(x) w1(y) u1(y) c1 c2",
+  "not two-phase": "l1(x) w1(x) u1(x) l2(x) w2(x) l2(y) w2(y) u2(x) u2(y) c2 l1(y) w1(y) u1(y) c1",
+  "not well-formed": "l1(x) r1(x) r2(x) w2(x) c2 w1(x) u1(x) c1",
 };
 const WORDS = { ww: ["wrote", "wrote"], wr: ["wrote", "read"], rw: ["read", "wrote"] }; // the first, then the second
 const READS = ["G1a", "G1b"]; // of what was aborted, or replaced by its own writer
@@ -28,11 +31,11 @@ export function Main() {
     <div class="left"><${Lesson} />
       <${EditorBox} editor=${editor} title="A schedule" rows="4" examples=${EXAMPLES} label="operations, in the order in which they take effect">
         <p class="quiet"><code>r1(x)</code> and <code>w1(x)</code>: transaction 1 reads and writes the item x; <code>c1</code> commits, <code>a1</code> aborts.
-          One that does not end is taken to commit last.</p>
+          One that does not end is taken to commit last. Locks, if you like: <code>s1(x)</code> shared, <code>l1(x)</code> exclusive, <code>u1(x)</code> unlock.</p>
       <//>
       ${answer && html`<${Conflicts} answer=${answer} />`}</div>
     <div class="middle">${answer && html`<${Table} answer=${answer} /><${Graph} answer=${answer} />`}</div>
-    <div class="right">${answer && html`<${Verdict} answer=${answer} /><${Schemes} answer=${answer} />`}</div>
+    <div class="right">${answer && html`<${Verdict} answer=${answer} /><${Locking} rules=${answer.locking} /><${Schemes} answer=${answer} />`}</div>
   </main>`;
 }
 
@@ -127,6 +130,13 @@ function Verdict({ answer }) {
     ${answer.serializable && html`<p class="good">✓ the same outcome as one after the other: <strong class="mono">${answer.order.join(", ") || "nothing was committed"}</strong></p>`}
     ${answer.findings.map((each) => html`<div key=${each.cycle.join()}><strong class="bad">✕ ${each.meaning} (${each.name}): ${each.cycle.join(" → ")}</strong>
       <ul>${each.sentences.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>`)}</section>`;
+}
+
+/** The rules of locking, for a schedule that has locks. */
+function Locking({ rules }) {
+  return rules.length > 0 && html`<section class="card"><h2>Locking</h2>
+    <ul class="plain">${rules.map((rule) => html`<li key=${rule.name}><strong class=${rule.broken.length ? "bad" : "good"}><span aria-hidden="true">${rule.broken.length ? "✕" : "✓"} </span>${rule.broken.length ? "not " : ""}${rule.name}</strong>
+      <span class="quiet">: ${rule.meaning}</span>${rule.broken.length > 0 && html`<ul>${rule.broken.map((text) => html`<li key=${text}>${text}</li>`)}</ul>`}</li>`)}</ul></section>`;
 }
 
 function Schemes({ answer }) {
