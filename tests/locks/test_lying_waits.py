@@ -75,7 +75,8 @@ def test_a_wait_that_no_program_has_is_left_out(condition: Condition[Wanted]) ->
 
 def test_what_a_program_can_wait_for_is_taken_in() -> None:
     """Any of several sets of locks, of which each is needed as a whole."""
-    both = any_of(all_of(A, Wanted("b")), any_of(all_of(Wanted("c"))))
+    inner: Condition[Wanted] = any_of(all_of(Wanted("c")))
+    both: Condition[Wanted] = any_of(all_of(A, Wanted("b")), inner)
     collection = Collection([owner("me", all_of(A))], TAKEN_IN_MAX)
     collection.hear(A, [Hold(A, 1, owner("other", both))])
     assert collection.wanted() == [Wanted("b"), Wanted("c")]

@@ -75,7 +75,8 @@ class LockWait(msgspec.Struct, frozen=True, array_like=True):
     @property
     def size(self) -> float:
         """How many parts its condition has; infinitely many where no program nests them like this."""
-        size, groups = 0, (self.condition,)
+        size = 0
+        groups: tuple[Condition[Wanted], ...] = (self.condition,)
         for _ in range(DEPTH_MAX):
             size += sum(group.size for group in groups)
             groups = tuple(inner for group in groups for inner in group.groups)
