@@ -6,7 +6,7 @@ put an entry into the queue of the lock before, which says that it is an operato
 end: a hold with a larger one has begun since the operator looked. Only a program that may take the lock can
 write there; and one that may take it could keep it for good.
 
-Whoever rings costs us one look at the queue of a lock that we hold, at a time.
+A letter costs us one look at the queue at most, and only of a lock that we hold; letters that come during a look share the next one.
 """
 
 from __future__ import annotations
