@@ -51,7 +51,7 @@ def sensibly(
     """Make the same of a method that asks a server and reads its answer; its object is called like the server."""
 
     @functools.wraps(step)
-    async def checked(self: SelfT, *positional: Given.args, **named: Given.kwargs) -> Result:
+    async def checked(self: SelfT, /, *positional: Given.args, **named: Given.kwargs) -> Result:
         with sensible(self):
             return await step(self, *positional, **named)
 
