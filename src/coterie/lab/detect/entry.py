@@ -48,7 +48,7 @@ def gave_way(seat: Seat) -> bool:
 
 
 def only_who_has_to(seats: Sequence[Seat | None]) -> bool:
-    """Return whether nobody gave way but those by whom the deadlocks of the graph are broken."""
+    """Return whether each process that gave way had to, once, to break a deadlock of the graph."""
     parties = [seat.process for seat in seats if seat and isinstance(seat.process, Party)]
     waits = tuple((party.me, party.script[0].condition) for party in parties if party.script)
     picked = {party.me: party.picked for party in parties if party.picked}
@@ -57,7 +57,7 @@ def only_who_has_to(seats: Sequence[Seat | None]) -> bool:
 
 @functools.lru_cache
 def victims(waits: Waits) -> frozenset[ProcessId]:
-    """Return who has to give way, until nobody is deadlocked: of each core the youngest."""
+    """Name the youngest of each core, which gives way, until no deadlock is left."""
     left, found = dict(waits), []
     while cores := Graph(left).cores():
         found.append(max(cores[0]))
@@ -66,8 +66,8 @@ def victims(waits: Waits) -> frozenset[ProcessId]:
 
 
 PROPERTIES = (
-    CanAlwaysStill("no wait lasts for ever", goes_on, "go on"),
-    Always("no false victim", (Together(only_who_has_to),), "who has not to give way does"),
+    CanAlwaysStill("every wait can end", goes_on, "go on"),
+    Always("no false victim", (Together(only_who_has_to),), "a process gives way that need not"),
     Exercised("a victim", (at_least(1, gave_way),), "no process ever gives way"),
 )
 
