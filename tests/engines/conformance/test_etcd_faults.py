@@ -17,9 +17,11 @@ import pytest
 import coterie
 from coterie.engines.etcd.channel import EtcdChannel
 from coterie.engines.etcd.messages import KeyChange
+from coterie.engines.etcd.server import EtcdServer, is_sound
 from coterie.engines.etcd.watches import GONE_MAX, EntryWatch, KeyWait
 from coterie.engines.queue import desk
 from coterie.engines.queue.desk import TIMES_MAX
+from coterie.engines.queue.url import parse_server_url
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import (
@@ -248,6 +250,28 @@ async def test_a_lease_that_etcd_revokes_is_told_before_the_next_beat(server: Et
         with pytest.raises(coterie.LockLost):
             await held.release()
         assert await hold(ann, "revoked early") > held.token
+
+
+@pytest.mark.parametrize(
+    ("version", "sound"),
+    [("3.4.30", False), ("3.4.31", True), ("3.5.12", False), ("3.5.13", True), ("3.6.0", True)],
+)
+def test_which_versions_end_no_lease_that_is_renewed(version: str, sound: bool) -> None:
+    assert is_sound(version) is sound
+
+
+@in_loop
+async def test_a_cluster_that_may_end_leases_is_warned_of_once(
+    server: EtcdSupplier, caplog: pytest.LogCaptureFixture
+) -> None:
+    version = (await EtcdServer(parse_server_url(server.url(), port=0)).nodes())[0].version
+    two = server.url().replace("?", f",localhost:{server.port}?")
+    async with coterie.connect(two) as c:
+        await hold(c, "warned")
+        async with c.lock("warned", lease=2):
+            pass
+    said = [each for each in caplog.messages if "may end the leases" in each]
+    assert len(said) == (not is_sound(version))
 
 
 @in_loop

@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import math
+import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 QUEUES = b"coterie/q/"
 MAILBOXES = b"coterie/m/"
 ABANDONED = b"coterie/a/"
+# From these on a leader that was stopped for a while ends no lease that was renewed elsewhere meanwhile (etcd#15247).
+SOUND_SINCE = {(3, 4): 31, (3, 5): 13}
 HERE = b"here."  # in our mailbox, what is no letter
 LIVES = b"coterie/w/"  # of the sessions, by lease
 KNOWN_MAX = 1024  # lives of others
@@ -50,6 +54,8 @@ BEATS_PER_LEASE = 3
 CALL_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
 ENDED = "its lease has run out at etcd"
+
+logger = logging.getLogger("coterie.engines")
 
 _encode_author = msgspec.msgpack.Encoder().encode
 
@@ -76,6 +82,7 @@ class EtcdServer:
         self.lease = url.lease_from(self.lease_min)
         self._url = url
         self._next = itertools.cycle(range(len(url.addresses)))
+        self._warned = len(url.addresses) == 1  # which is not led by another one
 
     def __str__(self) -> str:
         """Name the cluster for people."""
@@ -104,15 +111,42 @@ class EtcdServer:
         try:
             told.renewed(sent_at)
             await session.start()
+            await self._warn(channel, limit)
         except BaseException:
             await session.close()
             raise
         return session
 
+    async def _warn(self, channel: EtcdChannel, limit: float) -> None:
+        """Say once what a member of that version may do to leases."""
+        if self._warned:
+            return
+        with contextlib.suppress(CoterieError), sensible(channel):
+            status = api.status(await channel.call("Maintenance/Status", b"", limit))
+            self._warned = True
+            if not is_sound(status.version):
+                logger.warning(
+                    "%s: version %s may end the leases of programs that live, when its leader goes on that was"
+                    " stopped for longer than a lease: then two programs hold a lock for a moment. Version 3.4.31,"
+                    " 3.5.13 or newer does not",
+                    self,
+                    status.version,
+                    extra={"event": "etcd-outdated"},
+                )
+
     async def nodes(self) -> list[ServerNode]:
         """Ask each member by itself; one that knows no leader can decide nothing."""
         members = [self._url._replace(addresses=[address]) for address in self._url.addresses]
         return list(await asyncio.gather(*map(_node, members)))
+
+
+def is_sound(version: str) -> bool:
+    """Return whether etcd of that version ends no lease that is renewed; True where it does not say."""
+    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    if numbers is None:
+        return True
+    major, minor, patch = map(int, numbers.groups())
+    return patch >= SOUND_SINCE.get((major, minor), 0)
 
 
 async def _node(url: ServerUrl) -> ServerNode:
