@@ -226,7 +226,7 @@ class EtcdSupplier:
             raise Missing("no etcd: run `make .venv/engines/ready`")
         self.name = name
         self.can = frozenset(
-            {LEASED, REMEMBERS} | ({CUTS, RESTARTS} if size == 1 else {FAILS_OVER})
+            {LEASED, REMEMBERS, VALUES} | ({CUTS, RESTARTS} if size == 1 else {FAILS_OVER})
         )
         ports = free_ports(2 * size)
         self.ports, peers = ports[:size], ports[size:]
@@ -335,7 +335,7 @@ class ValkeySupplier:
 
     name = "valkey"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS})
+    can = frozenset({LEASED, RESTARTS, CUTS, VALUES})
 
     def __init__(self, folder: Path, *options: str) -> None:
         found = sorted(
@@ -388,7 +388,7 @@ class PostgresqlSupplier:
     name = "postgresql"
     lease = 2.0
     parameters = ""  # of the URL, beside the lease
-    can = frozenset({LEASED, RESTARTS, CUTS})
+    can = frozenset({LEASED, RESTARTS, CUTS, VALUES})
 
     def __init__(self, server: PostgresqlServer) -> None:
         self._server = server
@@ -423,7 +423,7 @@ class MariadbSupplier:
 
     name = "mariadb"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS})
+    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS, VALUES})
 
     def __init__(self, server: MariadbTestServer) -> None:
         self._server = server
@@ -455,7 +455,7 @@ class ZooKeeperSupplier:
 
     name = "zookeeper"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS})
+    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS, VALUES})
 
     def __init__(self, server: ZooKeeper) -> None:
         self.port = server.port

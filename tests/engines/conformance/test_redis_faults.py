@@ -299,3 +299,33 @@ async def test_a_server_that_is_too_old_or_no_server_of_this_kind_is_refused() -
         async with listening:
             with pytest.raises(kind):
                 await coterie.connect(f"redis://127.0.0.1:{port}").open()
+
+
+@in_loop
+async def test_a_value_from_before_a_restart_is_doubtful_until_it_is_written_again(
+    tmp_path: Path,
+) -> None:
+    with server(tmp_path, "--appendonly", "yes", "--appendfsync", "always") as made:
+        async with coterie.connect(made.url()) as c, c.lock("x") as held:
+            await held.write(b"1")
+        made.kill()
+        made.start()
+        async with coterie.connect(made.url()) as c, c.lock("x") as held:
+            found = await held.read()
+            assert found is not None
+            assert (found.data, found.doubtful) == (b"1", True)
+            await held.write(b"2")
+            found = await c.read("x")
+            assert found is not None
+            assert (found.data, found.doubtful) == (b"2", False)
+
+
+@in_loop
+async def test_a_value_that_was_deleted_leaves_no_key(tmp_path: Path) -> None:
+    with server(tmp_path) as made:
+        async with coterie.connect(made.url()) as c, c.lock("x") as held:
+            await held.write(b"1")
+            keys = made.say("keys *:v:*")
+            assert "{coterie}:2:v:x" in keys
+            await held.delete()
+            assert made.say("keys *:v:*").startswith("*0")

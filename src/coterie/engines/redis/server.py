@@ -28,6 +28,7 @@ from coterie.engines.queue.observation import LOOKS_PER_LEASE, PAST, Observation
 from coterie.engines.queue.server import QueueEntry, ServerNode, SessionLost
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.redis import scripts
+from coterie.engines.redis.values import RedisValues
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 from coterie.locks.legible import legible
 from coterie.system.aio import Tasks
@@ -310,6 +311,7 @@ class RedisSession:
         self._connecting = asyncio.Lock()
         self._calls: dict[asyncio.Task[Any], None] = {}  # that go on if their callers do not
         self._tasks = Tasks()
+        self.values = RedisValues(connection.server, self._ask, self._call_to_the_end, self._member)
 
     async def start(self) -> None:
         """Announce the session, renew it from now on, and listen to news."""
