@@ -69,20 +69,27 @@ class Run:
         if not self.valid:
             self._loop.run(self._ensure)
 
-    def finish(self) -> None:
+    def finish(self, *, connection: object = None) -> None:
         """Record that it ended well, and release the lock.
 
         Raises `LockLost` if the lock was lost before: then the end is not recorded.
+
+        Args:
+            connection: Of psycopg, to the database of locks on PostgreSQL, with an open transaction. That commits the
+                record together with the work that was done in it, or neither: so the work is done exactly once. The
+                next holder waits for its end.
         """
-        self._end("done", "")
+        self._end("done", "", connection)
 
     def fail(self, why: str = "") -> None:
         """Record that it failed, and why, and release the lock: the next that comes or waits may try again."""
         self._end("failed", why)
 
-    def _end(self, state: Literal["done", "failed"], status: str) -> None:
+    def _end(
+        self, state: Literal["done", "failed"], status: str, connection: object = None
+    ) -> None:
         owner = threading.current_thread()
-        self._loop.run(lambda: self._inner._end(owner, state, status))
+        self._loop.run(lambda: self._inner._end(owner, state, status, connection))
 
     async def _ensure(self) -> None:
         self._inner.ensure()

@@ -17,6 +17,7 @@ from coterie.errors import (
     MisuseError,
     NotDue,
     NotHeld,
+    Unavailable,
     UsageError,
 )
 from coterie.locks import current
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     from coterie.locks.once.record import OnceRecord
     from coterie.locks.value import Value
 
-LOOK_SECONDS = 0.5  # before the first look whether the one who has the lock has begun the period, then twice as long
+LOOK_SECONDS = (
+    0.05  # before the first look at the record while another has the lock; then twice as long
+)
 LOOK_SECONDS_MAX = 30.0
 
 Parameters = ParamSpec("Parameters")
@@ -89,29 +92,40 @@ class Run:
         """Raise `LockLost` if the lock is lost and `NotHeld` if the run has ended."""
         self._held.ensure()
 
-    async def finish(self) -> None:
+    async def finish(self, *, connection: object = None) -> None:
         """Record that it ended well, and release the lock; done to the end even if this task is cancelled.
 
         Raises `LockLost` if the lock was lost before: then the end is not recorded.
+
+        Args:
+            connection: Of asyncpg or psycopg, to the database of locks on PostgreSQL, with an open transaction. That
+                commits the record together with the work that was done in it, or neither: so the work is done exactly
+                once. The next holder waits for its end.
         """
-        await self._end(asyncio.current_task(), "done", "")
+        await self._end(asyncio.current_task(), "done", "", connection)
 
     async def fail(self, why: str = "") -> None:
         """Record that it failed, and why, and release the lock: the next that comes or waits may try again."""
         await self._end(asyncio.current_task(), "failed", why)
 
-    async def _end(self, owner: Owner, state: Literal["done", "failed"], status: str) -> None:
+    async def _end(
+        self,
+        owner: Owner,
+        state: Literal["done", "failed"],
+        status: str,
+        connection: object = None,
+    ) -> None:
         """Record the end and release the lock on behalf of an owner."""
         if self._ended:
             raise MisuseError(f"{self!r} has ended before")
         self._ended = True
-        await to_the_end(self._close(owner, state, status))
-
-    async def _close(self, owner: Owner, state: Literal["done", "failed"], status: str) -> None:
         record = self._record.ended(state, status, system.wall())
+        await to_the_end(self._close(owner, record, connection))
+
+    async def _close(self, owner: Owner, record: OnceRecord, connection: object) -> None:
         try:
             # Refused by the store if another holder has read since: its run is in the record then.
-            await self._held.write(encode(record))
+            await self._held.write(encode(record), connection=connection)
         finally:
             await self._held._give_back(owner)
 
@@ -244,41 +258,48 @@ class Once:
         check_timeout(timeout)
         patience = self._patience(self._timeout if timeout is None else timeout)
         lock = Lock(self._session, self.name, timeout=patience.remaining(), lease=self._lease)
-        wait: float | None = 0.0
-        pause = LOOK_SECONDS
-        while True:
-            held = await lock._take(owner, Patience.of(wait))
-            if held is not None:
-                return await self._start(held, owner)
-            # Another has the lock. It may run the period; but it may only look whether one is due, and one who went away
-            # for that would leave the period to no one.
-            record = await self._look()
-            due = self._choose_beside(record)
-            left = patience.remaining()
-            if left == 0:
-                if record is not None and record.last.state == "started":
-                    raise self._running(record, due.key)
-                raise await lock._timed_out()
-            if record is not None and due.key == record.period:
-                wait = left  # until that attempt has ended
-            else:
-                # Not until the lock is free: it may be given back at the end of a run that leaves nothing to do here.
-                wait = pause if left is None else min(pause, left)
-                pause = min(2 * pause, LOOK_SECONDS_MAX)
+        useless: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        looking = asyncio.ensure_future(self._look_beside(useless))
+        try:
+            held = await lock._take(owner, patience.unless(useless))
+        finally:
+            looking.cancel()
+        if held is not None:
+            return await self._start(held, owner)
+        record, due = await self._choose_beside()
+        if record is not None and record.last.state == "started":
+            raise self._running(record, due.key)
+        raise await lock._timed_out()
 
     def _patience(self, timeout: float | None) -> Patience:
         """Wait so long; by default until the next period can be asked for."""
         return Patience.of(self._plan.wait_seconds(system.wall()) if timeout is None else timeout)
 
-    async def _look(self) -> OnceRecord | None:
-        """Read the record without the lock."""
-        values = values_of(self._session.engine, self._session.url)
-        return self._decoded(await values.read_value(self.name))
+    async def _look_beside(self, useless: asyncio.Future[None]) -> None:
+        """Look at the record while another has the lock, and end the wait for it when nothing is due any more.
 
-    def _choose_beside(self, record: OnceRecord | None) -> Due:
-        """Return what would be due if the lock were free; raise `NotDue` if nothing is."""
+        The holder may run the period; but it may only look whether one is due, and a program that went away
+        for that would leave the period to no one. And it may run an earlier one, whose end is to be waited for.
+        """
+        pause = LOOK_SECONDS
+        while True:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LOOK_SECONDS_MAX)
+            try:
+                await self._choose_beside()
+            except Unavailable:
+                pass  # who waits for the lock outlasts an outage, or is told of it
+            except CoterieError:  # the caller looks again, and raises it
+                if not useless.done():
+                    useless.set_result(None)
+                return
+
+    async def _choose_beside(self) -> tuple[OnceRecord | None, Due]:
+        """Return the record and what would be due if the lock were free; raise `NotDue` if nothing is."""
+        values = values_of(self._session.engine, self._session.url)
+        record = self._decoded(await values.read_value(self.name))
         try:
-            return self._plan.choose(record, system.wall())
+            return record, self._plan.choose(record, system.wall())
         except NotDue as error:
             if record is not None and error.reason == "started":
                 raise self._running(record, error.period) from None
