@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ACQUIRABLE = "acquire name"
 HOLDING = "ensure expires_at lost name release tokens valid"
-COORDINATOR = "close elect holders lock lock_all lock_any locked observe open read semaphore url waiters watch"
+COORDINATOR = "close elect holders lock lock_all lock_any locked members observe open read semaphore url waiters watch"
 STORE = "close counts history history_lines oldest run transaction"
 
 NAMES: dict[str, str] = {
@@ -44,7 +44,9 @@ NAMES: dict[str, str] = {
     "HeldAll": HOLDING,
     "held.lost": "is_set wait",
     "Value": "by data doubtful version written",
-    "Party": "name owner shared since token waited",
+    "GroupMember": "held list name watch",
+    "Members": "name",
+    "Party": "name note owner shared since token waited",
     "sync.Coordinator": COORDINATOR,
     "sync.Lock": f"{ACQUIRABLE} release",
     "sync.LockAll": ACQUIRABLE,
@@ -53,6 +55,8 @@ NAMES: dict[str, str] = {
     "sync.Held": f"{HOLDING} delete read shared token write",
     "sync.HeldAll": HOLDING,
     "sync.held.lost": "is_set wait",
+    "sync.GroupMember": "held list name watch",
+    "sync.Members": "name",
     "Store": STORE,
     "Transaction": "abort delete failures get name put scan scan_prefix state",
     "Counts": "aborted committed refused repeated unknown",
@@ -85,6 +89,10 @@ async def for_tasks(folder: Path) -> AsyncIterator[tuple[str, object]]:
             yield "Held", both["c"]
             yield "held.lost", both.lost
             yield "Party", (await c.holders("a"))[0]
+        async with c.members("a") as me:
+            yield "Members", c.members("a")
+            yield "GroupMember", me
+        async with c.lock("a") as held:
             await held.write(b"text")
             yield "Value", await c.read("a")
     async with coterie.join(document(1), node="a", new_cluster=True) as c:
@@ -104,6 +112,9 @@ def for_threads(folder: Path) -> Iterator[tuple[str, object]]:
             yield "sync.HeldAll", both
             yield "sync.Held", both["b"]
             yield "sync.held.lost", both.lost
+        with c.members("a") as me:
+            yield "sync.Members", c.members("a")
+            yield "sync.GroupMember", me
 
 
 async def for_transactions(folder: Path) -> AsyncIterator[tuple[str, object]]:

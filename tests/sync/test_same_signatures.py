@@ -15,7 +15,16 @@ from coterie.sync.held import LossEvent as SyncLossEvent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KINDS = ("Coordinator", "Held", "HeldAll", "Lock", "LockAll", "LockAny", "Semaphore")
+KINDS = (
+    "Coordinator",
+    "Held",
+    "HeldAll",
+    "Lock",
+    "LockAll",
+    "LockAny",
+    "GroupMember",
+    "Semaphore",
+)
 PAIRS: dict[str, tuple[type[Any], type[Any]]] = {
     name: (getattr(coterie, name), getattr(coterie.sync, name)) for name in KINDS
 } | {"LossEvent": (LossEvent, SyncLossEvent)}

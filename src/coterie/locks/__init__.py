@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coterie.locks.engine import Claim, Engine, Party
     from coterie.locks.held import Held, HeldAll, Holding, LossEvent
     from coterie.locks.lock import Acquirable, Lock
+    from coterie.locks.members import GroupMember, Members
     from coterie.locks.semaphore import Semaphore
     from coterie.locks.several import LockAll, LockAny
     from coterie.locks.value import Value
@@ -24,6 +25,7 @@ __all__ = [
     "Coordinator",
     "ElectionCoordinator",
     "Engine",
+    "GroupMember",
     "Held",
     "HeldAll",
     "Holding",
@@ -31,6 +33,7 @@ __all__ = [
     "LockAll",
     "LockAny",
     "LossEvent",
+    "Members",
     "Party",
     "Semaphore",
     "Value",
@@ -50,6 +53,8 @@ _HOMES = {
     "LockAll": "several",
     "LockAny": "several",
     "LossEvent": "held",
+    "GroupMember": "members",
+    "Members": "members",
     "Party": "engine",
     "Semaphore": "semaphore",
     "Value": "value",

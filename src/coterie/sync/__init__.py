@@ -13,16 +13,19 @@ the end of the `with`.
 from coterie.sync.coordinator import Coordinator, connect
 from coterie.sync.held import Held, HeldAll, Holding
 from coterie.sync.lock import Acquirable, Lock, LockAll, LockAny, Semaphore
+from coterie.sync.members import GroupMember, Members
 
 __all__ = [
     "Acquirable",
     "Coordinator",
+    "GroupMember",
     "Held",
     "HeldAll",
     "Holding",
     "Lock",
     "LockAll",
     "LockAny",
+    "Members",
     "Semaphore",
     "connect",
 ]
