@@ -255,3 +255,26 @@ async def test_tables_of_an_earlier_version_get_another_one(server: PostgresqlSe
         async with coterie.connect(server.url(LEASE)) as again, again.lock("seven") as held:
             await held.write(b"1")
             assert await held.read() is not None
+
+
+# Once per period
+
+
+@in_loop
+async def test_work_is_done_exactly_once_whose_end_is_recorded_in_its_transaction(
+    server: PostgresqlServer,
+) -> None:
+    async with connected(server) as mine, coterie.connect(server.url(LEASE)) as c:
+        job = c.once("nightly", "2026-11-17", attempts=5)
+        for outcome in ("rolled back", "committed", "not due"):
+            run = await job.acquire()
+            assert (run is None) == (outcome == "not due")
+            if run is None:
+                break
+            work = mine.transaction()
+            await work.start()
+            await mine.execute("insert into work values (1)")
+            await run.finish(connection=mine)
+            # It may be killed here, also: the next holder waits for the end of the transaction.
+            await (work.commit() if outcome == "committed" else work.rollback())
+        assert await mine.fetchval("select count(*) from work") == 1

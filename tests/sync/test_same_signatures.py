@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 KINDS = (
     "Coordinator",
+    "GroupMember",
     "Held",
     "HeldAll",
     "Lock",
     "LockAll",
     "LockAny",
-    "GroupMember",
+    "Once",
+    "Run",
     "Semaphore",
 )
 PAIRS: dict[str, tuple[type[Any], type[Any]]] = {
@@ -69,7 +71,7 @@ def test_both_connect_with_the_same_arguments() -> None:
 
 
 def test_both_say_what_kind_of_lock_they_return() -> None:
-    for name in ("lock", "lock_all", "lock_any", "semaphore", "elect"):
+    for name in ("lock", "lock_all", "lock_any", "semaphore", "elect", "once"):
         ours, theirs = (
             inspect.signature(getattr(kind, name)).return_annotation
             for kind in PAIRS["Coordinator"]

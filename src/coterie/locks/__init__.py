@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from coterie.locks.held import Held, HeldAll, Holding, LossEvent
     from coterie.locks.lock import Acquirable, Lock
     from coterie.locks.members import GroupMember, Members
+    from coterie.locks.once.once import Once, Run
     from coterie.locks.semaphore import Semaphore
     from coterie.locks.several import LockAll, LockAny
     from coterie.locks.value import Value
@@ -34,7 +35,9 @@ __all__ = [
     "LockAny",
     "LossEvent",
     "Members",
+    "Once",
     "Party",
+    "Run",
     "Semaphore",
     "Value",
     "connect",
@@ -55,7 +58,9 @@ _HOMES = {
     "LossEvent": "held",
     "GroupMember": "members",
     "Members": "members",
+    "Once": "once.once",
     "Party": "engine",
+    "Run": "once.once",
     "Semaphore": "semaphore",
     "Value": "value",
     "connect": "coordinator",

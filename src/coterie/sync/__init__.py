@@ -14,6 +14,7 @@ from coterie.sync.coordinator import Coordinator, connect
 from coterie.sync.held import Held, HeldAll, Holding
 from coterie.sync.lock import Acquirable, Lock, LockAll, LockAny, Semaphore
 from coterie.sync.members import GroupMember, Members
+from coterie.sync.once import Once, Run
 
 __all__ = [
     "Acquirable",
@@ -26,6 +27,8 @@ __all__ = [
     "LockAll",
     "LockAny",
     "Members",
+    "Once",
+    "Run",
     "Semaphore",
     "connect",
 ]

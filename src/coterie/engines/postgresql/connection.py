@@ -18,7 +18,7 @@ from coterie.system.postgresql import FAILURES, POOLER_ERRORS, PostgresqlServers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.engines.postgresql.schema import Run
+    from coterie.engines.postgresql.schema import PostgresqlRun
     from coterie.engines.queue.url import ServerUrl
 
 VERSION_MIN = 14  # the first that has idle_session_timeout
@@ -40,7 +40,7 @@ class RowLocked(Unavailable):
 class LockConnection:
     """One connection, whose settings are made, to a run of the server that was entered."""
 
-    def __init__(self, servers: PostgresqlServers, connection: Any, run: Run) -> None:
+    def __init__(self, servers: PostgresqlServers, connection: Any, run: PostgresqlRun) -> None:
         """Begin with a connection that no one else uses."""
         self.run = run
         self._servers = servers

@@ -137,7 +137,7 @@ RACES = (
 )
 
 
-class Run(NamedTuple):
+class PostgresqlRun(NamedTuple):
     """The run of the server that a connection leads to."""
 
     name: str
@@ -147,7 +147,7 @@ class Run(NamedTuple):
     is_logged: bool  # whether the queues survive a crash
 
 
-async def enter(connection: Any, lease: float, known: int, *, durable: bool) -> Run:
+async def enter(connection: Any, lease: float, known: int, *, durable: bool) -> PostgresqlRun:
     """Find the run of the server, in which leases of this length are granted from now on.
 
     Args:
@@ -178,7 +178,7 @@ async def enter(connection: Any, lease: float, known: int, *, durable: bool) -> 
         elif durable and not is_logged:
             await _make_durable(connection)
         else:
-            return Run(name, start, is_open, left, is_logged)
+            return PostgresqlRun(name, start, is_open, left, is_logged)
     raise asyncpg.InterfaceError("its tables are changed again and again")
 
 

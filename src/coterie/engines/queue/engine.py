@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -56,6 +57,7 @@ Group: TypeAlias = LeaseGroup[Desk]
 ASKED_MAX = 100  # processes that wait for a lock and are asked about their tasks
 LOCKS_PER_QUESTION = 100
 TRY_SECONDS_MAX = 2.0
+UNREADABLE_PAUSE_SECONDS = 60.0  # between two lines about letters that cannot be read
 FIND_SECONDS = (
     2.0  # for the holders to say that they are there, before an operator ends their holds
 )
@@ -93,6 +95,7 @@ class QueueEngine:
         self.server = server
         self.orders = Orders()
         self._questions = Questions()
+        self._unreadable_at = -math.inf  # when the log said last that a letter was
         self._tasks = Tasks()
 
     @property
@@ -179,12 +182,7 @@ class QueueEngine:
         try:
             mail = decode(letter)
         except NONSENSE as error:
-            logger.warning(
-                "%s: a letter that cannot be read: %s",
-                self.server,
-                describe(error),
-                extra={"event": "letter-unreadable"},
-            )
+            self._note_unreadable(error)
             return
         match mail:
             case Knock(lock):
@@ -198,6 +196,19 @@ class QueueEngine:
                 self._tasks.run(self.orders.obey(group.supply, mail, runs_command=runs_command))
             case HoldEnded():
                 self.orders.learn(mail)
+
+    def _note_unreadable(self, error: Exception) -> None:
+        """Log that a letter cannot be read, once in a while: one costs its sender nothing."""
+        now = system.now()
+        if now < self._unreadable_at + UNREADABLE_PAUSE_SECONDS:
+            return
+        self._unreadable_at = now
+        logger.warning(
+            "%s: a letter that cannot be read: %s",
+            self.server,
+            describe(error),
+            extra={"event": "letter-unreadable"},
+        )
 
     def _send(self, participant: str, letter: bytes) -> None:
         session = self.group.supply.session if self.groups else None
