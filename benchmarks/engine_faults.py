@@ -40,6 +40,7 @@ from tests.engines.conformance.suppliers import (
     SUPPLIERS,
     MariadbSupplier,
     PostgresqlSupplier,
+    nats3,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ HOLD_SECONDS = (
 )  # short ones for many turns, long ones for a fault to come between
 PATIENCE_SECONDS = 60.0  # for the next entry after a fault
 STEPS = (-3600, -60, 60, 3600)  # of the time of day, in seconds
-MADE = SUPPLIERS | {"valkey-aof": valkey_aof}
+MADE = SUPPLIERS | {"valkey-aof": valkey_aof, "nats3": nats3}
 ENGINES = tuple(MADE)
 
 

@@ -11,6 +11,7 @@ import pytest
 import coterie
 from coterie.engines.etcd.channel import EtcdChannel
 from coterie.engines.mariadb.connection import MariadbConnection
+from coterie.engines.nats.connection import NatsConnection
 from coterie.engines.postgresql.connection import LockConnection
 from coterie.engines.queue import desk
 from coterie.engines.redis.server import RedisConnection
@@ -29,6 +30,7 @@ CALLS: dict[str, tuple[type, tuple[str, ...]]] = {
     "etcd": (EtcdChannel, ("call",)),
     "valkey": (RedisConnection, ("run_script", "publish")),
     "mariadb": (MariadbConnection, ("ask",)),
+    "nats": (NatsConnection, ("ask", "ask_for_batch")),
     "postgresql": (LockConnection, ("ask",)),
 }
 LISTENS = "do get_lock("  # what a program on MariaDB asks all the time, to have its news
@@ -98,6 +100,14 @@ def test_costs_on_etcd_and_redis(kind: str, requests: list[str], tmp_path: Path)
         fresh, again, turn = asyncio.run(costs(server.url, requests))
     assert (fresh, again) == NEARLY
     assert turn < {"etcd": 1, "valkey": 2}[kind] + 0.5  # beside what the begin and the end cost
+
+
+@pytest.mark.parametrize("kind", ["nats"])
+def test_costs_on_nats(kind: str, requests: list[str], tmp_path: Path) -> None:
+    with engine_server(kind, tmp_path) as server:
+        fresh, again, turn = asyncio.run(costs(server.url, requests))
+    assert (fresh, again) == pytest.approx((3, 0), abs=0.5)
+    assert turn < 5 + 0.5
 
 
 @pytest.mark.skipif(bool(mariadb_server.MISSING), reason=mariadb_server.MISSING)
