@@ -437,6 +437,7 @@ async def test_the_server_says_what_it_is(server: NatsTestServer) -> None:
 
     (node,) = await made(server.port).nodes()
     assert node.version.startswith("2.")
+    assert node.role == "alone"
     (node,) = await made(1).nodes()
     assert node.trouble == "Connection refused"
 

@@ -125,9 +125,9 @@ class NatsConnection:
             async with asyncio.timeout(self._limit):
                 reader = await self._open()
                 self._reading = asyncio.ensure_future(self._read(reader))
-                self._write(_line("CONNECT", self._login()))
+                # In one piece: a server that refuses us closes at once, and a write after that would hide why.
+                await self._until_read(_line("CONNECT", self._login()))
                 self.subscribe(f"{self._inbox}.*")
-                await self.flush()
         except BaseException as error:
             self._end(self._error(error))
             if isinstance(error, Exception) and self._trouble is not None:
@@ -169,10 +169,7 @@ class NatsConnection:
 
     async def flush(self) -> None:
         """Wait until the server has read what was sent."""
-        pong = asyncio.get_running_loop().create_future()
-        self._pongs.append(pong)
-        self._write(b"PING\r\n")
-        await self._in_time(pong)
+        await self._until_read(b"")
 
     async def close(self) -> None:
         """Disconnect when the server has read what was sent, in bounded time."""
@@ -188,6 +185,12 @@ class NatsConnection:
         self._end(Unavailable(f"{self}: the connection ended"))
 
     # Requests
+
+    async def _until_read(self, data: bytes) -> None:
+        pong = asyncio.get_running_loop().create_future()
+        self._pongs.append(pong)
+        self._write(data + b"PING\r\n")
+        await self._in_time(pong)
 
     async def _ask(
         self, subject: str, body: bytes, expected: int | None, *, is_batch: bool
@@ -365,7 +368,7 @@ class NatsConnection:
 
 def name_of(url: ServerUrl) -> str:
     """Name servers for people."""
-    return f"NATS at {url.shown}"
+    return f"nats at {url.shown}"
 
 
 def _fail(future: asyncio.Future[Any], error: CoterieError) -> None:

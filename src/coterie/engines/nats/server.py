@@ -125,7 +125,7 @@ class NatsServer:
         finally:
             await connection.close()
         info = connection.info
-        role = ""
+        role = "" if info.cluster else "alone"
         if info.cluster and state is not None and state.leader:
             role = "leader" if state.leader == info.server_name else "follower"
         return ServerNode(url.shown, info.version, role)
