@@ -1,13 +1,13 @@
 """Trials of the engines under faults: python -m benchmarks.engine_faults [ENGINE ...] [--rounds N] [--seed N].
 
-Three programs take one lock again and again, each over a line of its own: one on the event loop of asyncio, one
-on uvloop, one in a thread of `coterie.sync`. Meanwhile one fault after the other
-happens: a program is killed, or suspended for longer than its lease; its line is slow, is reset, is closed to new connections, or
-stalls, in both directions or in one; the server's end of it is gone while the program's is silent; the server hangs, or is killed and
-started again, with its memory or without, of several the one that leads; its time of day jumps. Then it is
-checked that no two holds were valid at the same time, and that tokens have grown in the order of entry.
-After each fault every program has to enter again within a minute, or it was forgotten: that counts as a
-violation, and the program is started anew.
+Three programs take two locks again and again, alone or shared, each over a line of its own: one on the event loop of
+asyncio, one on uvloop, one in a thread of `coterie.sync`. Meanwhile faults happen, one or two at a time: a program is
+killed, suspended for longer than its lease, or an operator ends its hold; its line is slow, is reset, is closed to new
+connections, or stalls, in both directions or in one; the server's end of it is gone while the program's is silent; the
+server ends all sessions, hangs, is stopped in good order, or is killed and started again, with its memory or without, of
+several the one that leads; its time of day jumps. Then it is checked that no two holds that exclude each other were valid
+at the same time, and that tokens have grown in the order of entry. After each round every program has to enter again
+within a minute, or it was forgotten: that counts as a violation, and the program is started anew.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import itertools
 import os
 import random
 import signal
@@ -31,7 +30,7 @@ import uvloop
 import coterie
 import coterie.sync
 from tests.cluster.proxy import DOWN, UP, Proxy
-from tests.engines.conformance.moved_valkey import MovedValkey, valkey_aof
+from tests.engines.conformance.moved_clock import MovedValkey, moved_clock, moved_valkey
 from tests.engines.conformance.suppliers import (
     CUTS,
     FAILS_OVER,
@@ -40,17 +39,25 @@ from tests.engines.conformance.suppliers import (
     SUPPLIERS,
     MariadbSupplier,
     PostgresqlSupplier,
+    mariadb,
     nats3,
+    postgresql,
+    zookeeper,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from contextlib import AbstractContextManager
+    from typing import TypeAlias
 
     from tests.engines.conformance.suppliers import Supplier
 
+    Fault: TypeAlias = Callable[[int], Awaitable[None]]
+
 FACES = ("asyncio", "uvloop", "threads")  # of the programs, in their order
 PROGRAMS = len(FACES)
-LOCK = "x"
+# What a turn is about: the lock, and whether it is shared.
+TURNS = (("x", False), ("x", False), ("x", True), ("y", False))
 HOLD_SECONDS = (
     0.02,
     0.02,
@@ -59,8 +66,44 @@ HOLD_SECONDS = (
 )  # short ones for many turns, long ones for a fault to come between
 PATIENCE_SECONDS = 60.0  # for the next entry after a fault
 STEPS = (-3600, -60, 60, 3600)  # of the time of day, in seconds
-MADE = SUPPLIERS | {"valkey-aof": valkey_aof, "nats3": nats3}
-ENGINES = tuple(MADE)
+TWO_AT_ONCE = 1 / 3  # of the rounds
+ORDER_SECONDS_MAX = 30.0  # in which an order is given, or not
+WHOLE_LOG = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+class Made(NamedTuple):
+    """A server, and how its time of day is moved, if it can be."""
+
+    supplier: Supplier
+    move: Callable[[int], None] | None
+
+
+@contextlib.contextmanager
+def made(name: str, folder: Path) -> Iterator[Made]:
+    """Start the server of an engine; its time of day can be moved where it runs on the C library or Java."""
+    with contextlib.ExitStack() as stack:
+        if name == "valkey-aof":
+            valkey = stack.enter_context(moved_valkey(folder, *WHOLE_LOG))
+            yield Made(valkey, valkey.move)
+            return
+        kind = {"postgresql-durable": "postgresql"}.get(name, name)
+        if kind not in CLOCKED:
+            yield Made(stack.enter_context(SERVERS[kind](folder)), None)
+            return
+        clock = stack.enter_context(moved_clock())
+        supplier = stack.enter_context(CLOCKED[kind](folder, *clock.prefix))
+        if isinstance(supplier, PostgresqlSupplier) and kind != name:
+            supplier.parameters = "&durable=yes"
+        yield Made(supplier, clock.move)
+
+
+CLOCKED: dict[str, Callable[..., AbstractContextManager[Supplier]]] = {
+    "postgresql": postgresql,
+    "mariadb": mariadb,
+    "zookeeper": zookeeper,
+}
+SERVERS = SUPPLIERS | {"nats3": nats3}
+ENGINES = (*SERVERS, "valkey-aof", "postgresql-durable")
 
 
 # What the programs do
@@ -81,10 +124,11 @@ async def use_in_task(url: str, log: int) -> None:
             async with coterie.connect(url) as coordinator:
                 while True:
                     with contextlib.suppress(coterie.LockLost, coterie.Unavailable):
-                        held = await coordinator.lock(LOCK).acquire()
+                        lock, shared = random.choice(TURNS)
+                        held = await coordinator.lock(lock, shared=shared).acquire()
                         assert held is not None
                         try:
-                            for seconds in work(held, log):
+                            for seconds in work(held, log, shared=shared):
                                 await asyncio.sleep(seconds)
                         finally:
                             await held.release()
@@ -96,27 +140,28 @@ def use_in_thread(url: str, log: int) -> NoReturn:
         with contextlib.suppress(coterie.CoterieError), coterie.sync.connect(url) as coordinator:
             while True:
                 with contextlib.suppress(coterie.LockLost, coterie.Unavailable):
-                    held = coordinator.lock(LOCK).acquire()
+                    lock, shared = random.choice(TURNS)
+                    held = coordinator.lock(lock, shared=shared).acquire()
                     assert held is not None
                     try:
-                        for seconds in work(held, log):
+                        for seconds in work(held, log, shared=shared):
                             time.sleep(seconds)
                     finally:
                         held.release()
         time.sleep(0.1)
 
 
-def work(held: coterie.Held | coterie.sync.Held, log: int) -> Iterator[float]:
+def work(held: coterie.Held | coterie.sync.Held, log: int, *, shared: bool) -> Iterator[float]:
     """Write down a hold as long as it is valid; yield the pauses in between."""
     entered = time.monotonic()
-    os.write(log, f"{os.getpid()} {held.token} {entered} {entered}\n".encode())
+    said = f"{os.getpid()} {held.name} {int(shared)} {held.token} {entered}"
+    os.write(log, f"{said} {entered}\n".encode())
     until = entered + random.choice(HOLD_SECONDS)
     # A hold that is valid now has been so since it was entered.
     while (asked := time.monotonic()) < until and held.valid:
-        last = f"{os.getpid()} {held.token} {entered} {asked}\n".encode()
         yield HOLD_SECONDS[0] / 4
         if held.valid:  # a long pause lies behind us, perhaps
-            os.write(log, last)
+            os.write(log, f"{said} {asked}\n".encode())
 
 
 # What happens to them
@@ -128,14 +173,16 @@ class Hold(NamedTuple):
     entered: float
     valid_until: float
     token: int
+    lock: str
+    shared: bool
 
 
 class Trial:
     """Programs on one engine, and what they have written down."""
 
-    def __init__(self, supplier: Supplier, folder: Path, seed: int) -> None:
+    def __init__(self, made: Made, folder: Path, seed: int) -> None:
         """Prepare."""
-        self.supplier = supplier
+        self.supplier, self.move = made
         self.draw = random.Random(seed)
         self.faults: Counter[str] = Counter()
         self.forgotten: list[str] = []
@@ -163,24 +210,39 @@ class Trial:
 
     async def run(self, rounds: int) -> None:
         """Let faults happen, each after the engine has recovered from the one before."""
-        faults: list[Callable[[int], Awaitable[None]]] = [self._kill]
+        near, far = self._faults_of_one(), self._faults_of_all()
+        for _ in range(rounds):
+            chosen = [self.draw.choice(near + far)]
+            if far and chosen[0] in near and self.draw.random() < TWO_AT_ONCE:
+                chosen.append(self.draw.choice(far))
+            what = " and ".join(fault.__name__[1:] for fault in chosen)
+            self.faults.update(fault.__name__[1:] for fault in chosen)
+            await asyncio.sleep(self.draw.random() * 0.2)
+            await asyncio.gather(*(fault(self.draw.randrange(PROGRAMS)) for fault in chosen))
+            await self._entries(time.monotonic(), what)
+
+    def _faults_of_one(self) -> list[Fault]:
+        """List what can happen to one program, or to its line."""
+        faults: list[Fault] = [self._kill, self._break]
         if LEASED in self.supplier.can:
             faults.append(self._suspend)
         if CUTS in self.supplier.can:
             faults += [self._stall, self._sever, self._reset, self._delay]
             faults += [self._mute, self._deafen, self._forget]
+        return faults
+
+    def _faults_of_all(self) -> list[Fault]:
+        """List what can happen to the server; one of these happens at a time."""
+        faults: list[Fault] = []
         if isinstance(self.supplier, MariadbSupplier | PostgresqlSupplier):
-            faults.append(self._end_sessions)
+            faults += [self._end_sessions, self._stop]
         if {RESTARTS, FAILS_OVER} & self.supplier.can:
             faults += [self._restart, self._hang]
         if isinstance(self.supplier, MovedValkey):
-            faults += [self._restart_empty, self._step]
-        for _ in range(rounds):
-            fault = self.draw.choice(faults)
-            self.faults[fault.__name__[1:]] += 1
-            await asyncio.sleep(self.draw.random() * 0.2)
-            await fault(self.draw.randrange(PROGRAMS))
-            await self._entries(time.monotonic(), fault.__name__[1:])
+            faults.append(self._restart_empty)
+        if self.move is not None:
+            faults.append(self._step)
+        return faults
 
     def holds(self) -> list[Hold]:
         """List the holds in the order of entry."""
@@ -188,13 +250,13 @@ class Trial:
 
     def _known(self) -> list[tuple[str, Hold]]:
         """List the holds, each with its program."""
-        known: dict[tuple[str, str, str], float] = {}
+        known: dict[tuple[str, ...], float] = {}
         for line in self._log.read_text().splitlines():
-            program, token, entered, valid = line.split()
-            known[program, token, entered] = float(valid)
+            *hold, valid = line.split()
+            known[tuple(hold)] = float(valid)
         return [
-            (program, Hold(float(entered), valid, int(token)))
-            for (program, token, entered), valid in known.items()
+            (program, Hold(float(entered), valid, int(token), lock, shared == "1"))
+            for (program, lock, shared, token, entered), valid in known.items()
         ]
 
     async def _program(self, place: int) -> asyncio.subprocess.Process:
@@ -231,6 +293,20 @@ class Trial:
         await self._programs[place].wait()
         await self._entries(time.monotonic(), "kill", all_programs=False)
         self._programs[place] = await self._program(place)
+
+    async def _break(self, _: int) -> None:
+        """Let an operator end the hold of any program, or fail to."""
+        command = ("-m", "coterie", "break", "--yes", "--url", self.supplier.url(), TURNS[0][0])
+        silent = asyncio.subprocess.DEVNULL
+        order = await asyncio.create_subprocess_exec(
+            sys.executable, *command, stdout=silent, stderr=silent
+        )
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ORDER_SECONDS_MAX):
+                await order.wait()
+                return
+        order.kill()
+        await order.wait()
 
     async def _suspend(self, place: int) -> None:
         self._programs[place].send_signal(signal.SIGSTOP)
@@ -282,33 +358,57 @@ class Trial:
         await asyncio.to_thread(self.supplier.resume)
 
     async def _restart(self, _: int) -> None:
-        await asyncio.to_thread(self.supplier.kill)
-        await asyncio.sleep(self.draw.random() * self.supplier.lease)
-        await asyncio.to_thread(self.supplier.start)
+        await self._let_be_away(self.supplier.kill)
+
+    async def _stop(self, _: int) -> None:
+        assert isinstance(self.supplier, MariadbSupplier | PostgresqlSupplier)
+        await self._let_be_away(self.supplier.stop)
 
     async def _restart_empty(self, _: int) -> None:
         assert isinstance(self.supplier, MovedValkey)
-        await asyncio.to_thread(self.supplier.kill)
-        self.supplier.lose_memory()
-        self.supplier.move(self.draw.choice((0, *STEPS)))
+        valkey = self.supplier
+
+        def kill() -> None:
+            valkey.kill()
+            valkey.lose_memory()
+
+        await self._let_be_away(kill)
+
+    async def _let_be_away(self, end: Callable[[], None]) -> None:
+        """End the server, and start it again, perhaps with another time of day."""
+        await asyncio.to_thread(end)
+        if self.move is not None:
+            self.move(self.draw.choice((0, *STEPS)))
+        await asyncio.sleep(self.draw.random() * self.supplier.lease)
         await asyncio.to_thread(self.supplier.start)
 
     async def _step(self, _: int) -> None:
-        assert isinstance(self.supplier, MovedValkey)
-        self.supplier.move(self.draw.choice(STEPS))
+        assert self.move is not None
+        self.move(self.draw.choice(STEPS))
         await asyncio.sleep(self.draw.random() * self.supplier.lease)
 
 
 def check(holds: list[Hold]) -> list[str]:
-    """List what must not be: holds that overlap, and tokens that do not grow."""
+    """List what must not be: holds that overlap and exclude each other, and tokens that do not grow.
+
+    Args:
+        holds: In the order of entry.
+    """
     wrong = []
-    longest = holds[0]  # of all before, the one that was valid last
-    for one, other in itertools.pairwise(holds):
-        longest = max(longest, one, key=lambda hold: hold.valid_until)
-        if other.entered < longest.valid_until:
-            wrong.append(f"overlap: {longest} and {other}")
-        if other.token <= one.token:
-            wrong.append(f"token: {one} before {other}")
+    latest: dict[tuple[str, bool], Hold] = {}  # of all before, the one that was valid last
+    highest: dict[tuple[str, bool], Hold] = {}  # and the one with the highest token
+    for hold in holds:
+        # Those that share exclude the others alone, and enter in any order.
+        for mode in (False,) if hold.shared else (False, True):
+            before = latest.get((hold.lock, mode))
+            if before is not None and hold.entered < before.valid_until:
+                wrong.append(f"overlap: {before} and {hold}")
+            before = highest.get((hold.lock, mode))
+            if before is not None and hold.token <= before.token:
+                wrong.append(f"token: {before} before {hold}")
+        key = hold.lock, hold.shared
+        latest[key] = max(latest.get(key, hold), hold, key=lambda each: each.valid_until)
+        highest[key] = max(highest.get(key, hold), hold, key=lambda each: each.token)
     return wrong
 
 
@@ -316,17 +416,16 @@ async def trial(name: str, rounds: int, seed: int) -> bool:
     """Run one engine; return whether all was well."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = MADE[name](folder / "server")
-        supplier = await asyncio.to_thread(stack.enter_context, server)
-        made = Trial(supplier, folder, seed)
+        server = await asyncio.to_thread(stack.enter_context, made(name, folder / "server"))
+        run = Trial(server, folder, seed)
         try:
-            await made.start()
-            await made.run(rounds)
+            await run.start()
+            await run.run(rounds)
         finally:
-            await made.end()
-        holds = made.holds()
-    wrong = [*check(holds), *made.forgotten]
-    faults = ", ".join(f"{count} {fault}" for fault, count in sorted(made.faults.items()))
+            await run.end()
+        holds = run.holds()
+    wrong = [*check(holds), *run.forgotten]
+    faults = ", ".join(f"{count} {fault}" for fault, count in sorted(run.faults.items()))
     print(
         f"{name}: {rounds} rounds ({faults}), {len(holds)} holds, {len(wrong)} violations",
         flush=True,

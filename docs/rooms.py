@@ -69,7 +69,7 @@ ROOMS = {
     "sync": "errors locks system",
     "system": "errors",
     "telemetry": "errors system",
-    "testing": "cluster cluster.membership errors locks sync",
+    "testing": "cluster cluster.membership errors locks sync system",
     "trace": "errors",
     "transactions": "errors",
     "transactions.schemes": "algorithms.deadlock clocks errors transactions",

@@ -1,35 +1,26 @@
-"""APScheduler: every machine has the schedule, and each job runs on one of them."""
+"""APScheduler: every machine has the schedule, and one of them runs the job of each night."""
 
 from datetime import UTC, datetime
 
-from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
 from apscheduler.schedulers.background import BackgroundScheduler
 
 import coterie
 
 c = coterie.sync.connect()
-done: list[int] = []
+done: list[str] = []
 
 
-@c.lock("nightly", timeout=0)
-def nightly() -> None:
-    """Do what only one may do; the others find the lock taken, and that is no error."""
-    token = coterie.current_token()
-    assert token is not None
-    done.append(token)
-
-
-def note(event: JobExecutionEvent) -> None:
-    """Say why a job did not run."""
-    if isinstance(event.exception, coterie.AcquireTimeout):
-        print(f"{event.job_id} runs elsewhere: {event.exception}")
+@c.once("nightly", every="1d", at="03:00")
+def nightly(run: coterie.sync.Run) -> str:
+    """Do what is to be done once a night; where another machine has begun it, the call returns None."""
+    done.append(run.period)
+    return run.period
 
 
 def main() -> None:
-    """Run the schedule until Ctrl-C."""
+    """Run the schedule until Enter is pressed."""
     with c:
         scheduler = BackgroundScheduler(timezone=UTC)
-        scheduler.add_listener(note, EVENT_JOB_ERROR)
         scheduler.add_job(nightly, "cron", hour=3, id="nightly", next_run_time=datetime.now(UTC))
         scheduler.start()
         try:

@@ -1,4 +1,4 @@
-"""Django: a management command of which only one runs, on however many machines cron starts it.
+"""Django: a management command of which no two run at the same time, on however many machines cron starts it.
 
 In your project this is the file management/commands/rebuild_index.py of an application.
 """

@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 import coterie
@@ -23,6 +24,8 @@ from coterie.cluster.node import Node
 from coterie.cluster.wire.security import SECRET_BYTES_MIN, Security
 from coterie.engines.file.directory.folder import COMMON, DEFAULT_FOLDER
 from coterie.errors import ConfigError
+from coterie.locks.once.record import started
+from coterie.locks.once.report import JobView, figures
 from coterie.telemetry import Metrics
 from tests.cluster.local_cluster import document, url_of
 from tests.cluster.test_cluster_metrics import get
@@ -55,7 +58,18 @@ def exposed() -> set[str]:
             _, body = await get(port, b"GET /metrics HTTP/1.1\r\n\r\n")
             return body
 
-    return sample_names(asyncio.run(main())) | sample_names(Metrics().text())
+    return sample_names(asyncio.run(main())) | sample_names(Metrics().text()) | names_of_jobs()
+
+
+def names_of_jobs() -> set[str]:
+    """Name every sample that `coterie once --list -o prometheus` prints; docs/once.md explains them."""
+    record = msgspec.structs.replace(
+        started(None, "2026-11-17", 1, "host:1", 1.0).ended("done", "", 2.0), every=86400
+    )
+    names = sample_names(figures([JobView("nightly", "done", None, doubtful=False, record=record)]))
+    page = (FOLDER.parent / "once.md").read_text(encoding="utf-8")
+    assert names == set(re.findall(r"`(coterie_once_\w+)", page))
+    return names
 
 
 def expressions_of_the_rules() -> Iterator[tuple[str, str]]:
@@ -87,7 +101,8 @@ def test_the_page_about_metrics_names_each(exposed: set[str]) -> None:
     page = (FOLDER.parent / "metrics.md").read_text(encoding="utf-8")
     named = set(NAME.findall(page))
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exposed}
-    assert {name for name in families if name.startswith("coterie_")} - named == set()
+    ours = {name for name in families if name.startswith("coterie_")} - names_of_jobs()
+    assert ours - named == set()
 
 
 def test_the_outcomes_that_are_asked_for_exist() -> None:

@@ -46,7 +46,7 @@ def blocks(language: str, page: str = "locks.md") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("page", ["locks.md", "moving.md", "values.md"])
+@pytest.mark.parametrize("page", ["locks.md", "moving.md", "once.md", "values.md"])
 def test_the_sessions_print_what_is_shown(page: str) -> None:
     session = "".join(blocks("pycon", page))
     examples = doctest.DocTestParser().get_doctest(session, {}, page, page, 0)
@@ -56,7 +56,7 @@ def test_the_sessions_print_what_is_shown(page: str) -> None:
     assert not failures, "".join(failures)
 
 
-@pytest.mark.parametrize("block", blocks("console"))
+@pytest.mark.parametrize("block", [*blocks("console"), *blocks("console", "once.md")])
 def test_the_commands_print_what_is_shown(block: str) -> None:
     command, shown = block.removeprefix("$ ").split("\n", 1)
     outcome = subprocess.run(
@@ -69,9 +69,11 @@ def test_the_commands_print_what_is_shown(block: str) -> None:
 def changing(text: str) -> str:
     """Leave out what is different every time: tokens, processes, times and the columns' width."""
     for pattern, stand_in in (
+        (r"\b\d{4}-\d\d-\d\d \d\d:\d\d UTC\b", "TIME"),
         (r"\b\d{16}\b", "TOKEN"),
         (r"\b[\w.-]+:\d+\b", "HOST:PID"),
         (r"\b[\d.]+ s ago", "TIME"),
+        (r"\b0\.\d s\b", "TOOK"),
         (r" +", " "),
     ):
         text = re.sub(pattern, stand_in, text)

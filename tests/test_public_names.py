@@ -20,7 +20,7 @@ from coterie.cluster.membership.ports import free_ports
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.simulate import Simulation
 from coterie.telemetry import Metrics
-from coterie.testing import LocalCluster
+from coterie.testing import LocalCluster, WallClock
 from docs.site_hooks import PUBLIC
 from tests.cluster.local_cluster import document
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 ACQUIRABLE = "acquire name"
 HOLDING = "ensure expires_at lost name release tokens valid"
-COORDINATOR = "close elect holders lock lock_all lock_any locked observe open read semaphore url waiters watch"
+COORDINATOR = "close elect holders lock lock_all lock_any locked observe once open read semaphore url waiters watch"
+RUN = "attempt ensure fail finish lost name period token tokens valid"
 STORE = "close counts history history_lines oldest run transaction"
 
 NAMES: dict[str, str] = {
@@ -43,6 +44,8 @@ NAMES: dict[str, str] = {
     "Held": f"{HOLDING} delete read shared token write",
     "HeldAll": HOLDING,
     "held.lost": "is_set wait",
+    "Once": "acquire name",
+    "Run": RUN,
     "Value": "by data doubtful version written",
     "Party": "name owner shared since token waited",
     "sync.Coordinator": COORDINATOR,
@@ -52,17 +55,21 @@ NAMES: dict[str, str] = {
     "sync.Semaphore": ACQUIRABLE,
     "sync.Held": f"{HOLDING} delete read shared token write",
     "sync.HeldAll": HOLDING,
+    "sync.Once": "acquire name",
+    "sync.Run": RUN,
     "sync.held.lost": "is_set wait",
     "Store": STORE,
     "Transaction": "abort delete failures get name put scan scan_prefix state",
     "Counts": "aborted committed refused repeated unknown",
     "join_store": f"{STORE} close_source facts",
+    "WallClock": "boot host_name life lock monotonic move now pid random set sync syncer wall",
     "LocalCluster": "nodes start stop url",
     "Metrics": "held holds losses missed obtained text waits",
     "histogram": "add buckets count seconds",
     "Simulation": "after ask entries leave process random run size when_inside when_quiet when_silent",
     "Laboratory": "attempt catalogue fates hint map open play play_whole reaches way",
     "AcquireTimeout": "definite exit_status holders",
+    "NotDue": "definite exit_status period reason",
     "Conflict": "above definite exit_status keys others rule",
 }
 
@@ -87,6 +94,10 @@ async def for_tasks(folder: Path) -> AsyncIterator[tuple[str, object]]:
             yield "Party", (await c.holders("a"))[0]
             await held.write(b"text")
             yield "Value", await c.read("a")
+        once = c.once("job", every="1d")
+        yield "Once", once
+        async with once as run:
+            yield "Run", run
     async with coterie.join(document(1), node="a", new_cluster=True) as c:
         yield "Coordinator", c
     yield "Coordinator", coterie.join(document(1, algorithm="lamport"), node="a")
@@ -104,6 +115,10 @@ def for_threads(folder: Path) -> Iterator[tuple[str, object]]:
             yield "sync.HeldAll", both
             yield "sync.Held", both["b"]
             yield "sync.held.lost", both.lost
+        once = c.once("job", every="1d")
+        yield "sync.Once", once
+        with once as run:
+            yield "sync.Run", run
 
 
 async def for_transactions(folder: Path) -> AsyncIterator[tuple[str, object]]:
@@ -121,6 +136,7 @@ async def for_transactions(folder: Path) -> AsyncIterator[tuple[str, object]]:
 
 def for_others() -> Iterator[tuple[str, object]]:
     yield "LocalCluster", LocalCluster(1)
+    yield "WallClock", WallClock()
     yield "Metrics", Metrics()
     yield "histogram", Metrics().holds
     entry = find("lamport")
@@ -131,7 +147,11 @@ def for_others() -> Iterator[tuple[str, object]]:
 def for_errors() -> Iterator[tuple[str, str]]:
     """Leave out what every exception of Python has."""
     usual = shown(TimeoutError()).split()
-    for error in (coterie.AcquireTimeout("in vain"), coterie.Conflict("refused")):
+    for error in (
+        coterie.AcquireTimeout("in vain"),
+        coterie.NotDue("done"),
+        coterie.Conflict("refused"),
+    ):
         names = (name for name in shown(error).split() if name not in usual)
         yield type(error).__name__, " ".join(names)
 
@@ -179,6 +199,8 @@ def test_all_that_a_class_shows_its_objects_show() -> None:
         coterie.Semaphore,
         coterie.Held,
         coterie.HeldAll,
+        coterie.Once,
+        coterie.Run,
         coterie.Store,
     ):
         assert set(shown(kind).split()) <= set(NAMES[kind.__name__].split()), kind

@@ -6,9 +6,9 @@ import asyncio
 import importlib.util
 import io
 import os
+import queue
 import subprocess
 import sys
-import threading
 from concurrent.futures import Future
 from datetime import UTC
 from pathlib import Path
@@ -23,6 +23,8 @@ from coterie.lab.simulate import TrialBuilder, campaign
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+
+    from coterie.testing import WallClock
 
 BOUND_SECONDS = 20
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -91,31 +93,33 @@ def test_a_task_of_celery_holds_its_lock() -> None:
 
 
 @pytest.mark.usefixtures("coterie_file")
-def test_a_job_of_apscheduler_runs_in_one_place(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_of_apscheduler_runs_once_a_night_on_two_machines(coterie_clock: WallClock) -> None:
     from apscheduler.events import (  # noqa: PLC0415 - beside its use
-        EVENT_JOB_ERROR,
         EVENT_JOB_EXECUTED,
+        JobExecutionEvent,
     )
     from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415 - as above
 
-    module, ended = recipe("apscheduler_jobs"), threading.Event()
+    machines = [recipe("apscheduler_jobs") for _ in range(2)]
+    returned: queue.Queue[str | None] = queue.Queue()
+
+    def note(event: JobExecutionEvent) -> None:
+        returned.put(event.retval)
+
     scheduler = BackgroundScheduler(timezone=UTC)
-    scheduler.add_listener(module.note, EVENT_JOB_ERROR)
-    scheduler.add_listener(lambda _: ended.set(), EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
+    scheduler.add_listener(note, EVENT_JOB_EXECUTED)
     scheduler.start()
     try:
-        with module.c, coterie.sync.connect() as other:
-            with other.lock("nightly"):
-                scheduler.add_job(module.nightly, id="nightly")
-                assert ended.wait(BOUND_SECONDS)
-            assert module.done == []
-            assert "nightly runs elsewhere: lock 'nightly'" in capsys.readouterr().out
-            ended.clear()
-            scheduler.add_job(module.nightly, id="nightly")
-            assert ended.wait(BOUND_SECONDS)
-            assert len(module.done) == 1
+        for night in ("2026-11-17", "2026-11-18"):
+            coterie_clock.set(f"{night} 03:00")
+            for machine, expected in zip(machines, (night, None), strict=True):
+                with machine.c:
+                    scheduler.add_job(machine.nightly)
+                    assert returned.get(timeout=BOUND_SECONDS) == expected
+                coterie_clock.move(1)
     finally:
         scheduler.shutdown()
+    assert [machine.done for machine in machines] == [["2026-11-17", "2026-11-18"], []]
 
 
 @pytest.mark.usefixtures("coterie_file")

@@ -9,6 +9,7 @@
     ├── ProtocolError       a peer's mistake: a message that no correct process sends
     ├── ReplayError         a trace that its processes do not follow when it is run again
     ├── AcquireTimeout      no mistake: a lock that was not obtained in time (also a TimeoutError)
+    ├── NotDue              no mistake: a period of a job that is not to be run now
     ├── DeadlockDetected    no mistake: a wait that could never end; this request gives way
     ├── LockLost            a lock that was taken away while it was held
     ├── Conflict            a transaction that was aborted because of others; safe to run again
@@ -92,6 +93,23 @@ class AcquireTimeout(CoterieError, TimeoutError):  # noqa: N818 - the name that 
         """Take a message that names the holders, which are there for programs as well."""
         super().__init__(message)
         self.holders = holders  # host:pid of each, as far as that could be asked
+
+
+class NotDue(CoterieError):  # noqa: N818 - says what is the matter, like its siblings
+    """A period of a job that is not to be run: it has run, is being run, has failed, or is over.
+
+    ``reason`` is done, running, started (it was begun, and nothing is recorded of its end), failed, late (a later
+    period was begun) or over (it began too long ago); ``period`` is the one that was asked for.
+    """
+
+    exit_status = 75
+    definite = True
+
+    def __init__(self, message: str, *, period: str = "", reason: str = "") -> None:
+        """Take a message that says which program has run it; the rest is for programs."""
+        super().__init__(message)
+        self.period = period
+        self.reason = reason
 
 
 class DeadlockMember(NamedTuple):

@@ -22,6 +22,7 @@ class EngineServer(Directory):
 
     def __init__(self, supplier: Supplier, folder: Path) -> None:
         super().__init__(folder)
+        self.supplier = supplier
         self.port, self.url, self.kill = supplier.port, supplier.url(), supplier.kill
         self.environment["COTERIE_URL"] = self.url
 

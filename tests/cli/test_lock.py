@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.cli import run
-from coterie.cli.common.duration import duration
 from coterie.errors import UsageError
+from coterie.locks.duration import duration
 from tests.processes import (
     BOUND_SECONDS,
     COTERIE,
@@ -311,7 +311,7 @@ def ended(pid: int) -> int:
         (["a\tb", "true"], "at position 2 cannot be printed"),
         (["-n", "-w", "1", "a"], "exclude each other"),
         (["-s", "-k", "2", "a"], "exclude each other"),
-        (["-w", "5x", "a"], "expected a duration such as 5, 5s, 250ms or 2m, got '5x'"),
+        (["-w", "5x", "a"], "expected a duration such as 5, 5s, 250ms, 2m or 1d, got '5x'"),
         (["a", "-n", "true"], "before the name"),
         (["-c", "true", "a", "true"], "not both"),
         (["a", "-c"], "-c takes one argument"),
@@ -329,13 +329,22 @@ def test_bad_usage_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("5", 5), ("5s", 5), ("250ms", 0.25), ("2m", 120), ("1.5h", 5400)]
+    ("text", "seconds"),
+    [
+        ("5", 5),
+        ("5s", 5),
+        ("250ms", 0.25),
+        ("2m", 120),
+        ("1.5h", 5400),
+        ("1d", 86400),
+        ("2w", 1209600),
+    ],
 )
 def test_durations(text: str, seconds: float) -> None:
     assert duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "s", "5 s", "-1", "5d", "inf"])
+@pytest.mark.parametrize("text", ["", "s", "5 s", "-1", "5y", "inf"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(UsageError, match="expected a duration"):
         duration(text)

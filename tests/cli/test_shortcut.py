@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie import locks
-from coterie.cli.common.duration import duration
 from coterie.cli.lock.command import command
 from coterie.cli.lock.options import JOB_OPTIONS, LOCK_OPTIONS, Number, OneOf, Option
 from coterie.cli.lock.program import Job, read_program
 from coterie.cli.lock.shortcut import Request, hold_at_once, read_arguments
 from coterie.cli.root import run_command
 from coterie.errors import UsageError
+from coterie.locks.duration import duration
 from coterie.locks.internals import names_of
 
 if TYPE_CHECKING:

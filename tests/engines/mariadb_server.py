@@ -35,8 +35,9 @@ OPTIONS = {
 class MariadbTestServer:
     """A server without databases, which can be killed and started again."""
 
-    def __init__(self, **options: str) -> None:
+    def __init__(self, *prefix: str, **options: str) -> None:
         self.port = free_ports(1)[0]
+        self._prefix = prefix  # of the command that starts it
         self._options = OPTIONS | {name.replace("_", "-"): value for name, value in options.items()}
         self._folder = Path(tempfile.mkdtemp(prefix="coterie-mariadb-"))
         self._process: subprocess.Popen[bytes] | None = None
@@ -68,7 +69,7 @@ class MariadbTestServer:
             "init-file": f"{self._folder}/init.sql",
             "port": str(self.port),
         }
-        command = [str(PROGRAM), "--no-defaults", *self._as_user()]
+        command = [*self._prefix, str(PROGRAM), "--no-defaults", *self._as_user()]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, *(f"--{name}={value}" for name, value in options.items())],

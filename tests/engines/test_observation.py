@@ -111,6 +111,16 @@ def the_next_step_is_a_look_or_a_removal(seen: Observations) -> None:
     assert seen.next_at() == seen.next_removal_at() == 100.0 + OVER
 
 
+def a_neighbour_that_died_is_due_within_one_and_a_half_leases(seen: Observations) -> None:
+    """Each renewal of ours, a third of a lease after the one before, shows it; the first after its last one."""
+    just_died = 96.0
+    for renewal in (100.0, 104.0, 108.0, 112.0):
+        seen.keep(["a"])
+        seen.saw("a", 7, LEASE, renewal)
+    assert seen.next_removal_at() < just_died + 1.5 * LEASE
+    assert seen.due(just_died + 1.5 * LEASE) == [("a", 7)]
+
+
 def only_the_sessions_before_our_own_entries_are_kept(seen: Observations) -> None:
     for name in "abc":
         seen.saw(name, 1, LEASE, 100.0)
@@ -133,6 +143,7 @@ RULES: list[Callable[[Observations], None]] = [
     each_session_is_looked_at_once_in_a_sixth_of_its_lease,
     sessions_of_one_lease_share_a_request,
     the_next_step_is_a_look_or_a_removal,
+    a_neighbour_that_died_is_due_within_one_and_a_half_leases,
     only_the_sessions_before_our_own_entries_are_kept,
 ]
 

@@ -11,7 +11,11 @@ import coterie
 from coterie.engines.queue import breaker
 from coterie.engines.queue.breaker import QueueBreaker
 from coterie.engines.queue.engine import QueueEngine
+from coterie.engines.queue.mail import HoldOrder, encode
+from coterie.engines.queue.orders import OPERATOR
+from coterie.engines.queue.server import Author, Ticket
 from tests.engines.memory_server import MemoryServer, MemorySession
+from tests.engines.test_nonsense import Deaf
 from tests.engines.test_queue_engine import programs
 from tests.locks.memory import in_loop, until
 
@@ -149,3 +153,47 @@ async def test_the_session_that_is_lost_meanwhile_ends_the_hold_as_well() -> Non
             assert again.token > held.token
         with pytest.raises(coterie.LockLost, match="coterie break"):
             await held.release()
+
+
+@in_loop
+async def test_a_letter_ends_no_hold_that_the_operator_has_not_seen() -> None:
+    """One that hears all letters, and may write none but letters, rings while an operator stands in the queue."""
+    server = MemoryServer()
+    ends = QueueBreaker(QueueEngine(server))
+    async with programs(server, 1) as (ann,):
+        held = await taken(ann)
+        found = await ends.find("x")
+        await asyncio.create_task(held.release())
+        again = await taken(ann)
+        assert again.token > held.token
+        (reader,) = server.sessions.values()
+        stranger = await server.open("stranger", Deaf(), server.lease)
+
+        async def ring() -> None:
+            heard = ""
+            while not heard:
+                await asyncio.sleep(0)
+                for session, _, author, _ in server.queues["x"]:
+                    heard = author.participant if session is not reader else ""
+            for _ in range(10):
+                await stranger.send(reader.name, encode(HoldOrder(heard, "x")))
+
+        rings = asyncio.create_task(ring())
+        assert not (await ends.end(found)).told
+        await rings
+        assert again.valid
+
+
+@in_loop
+async def test_an_operator_of_an_earlier_build_that_names_no_token_ends_nothing() -> None:
+    server = MemoryServer()
+    async with programs(server, 1) as (ann,):
+        held = await taken(ann)
+        other = await server.open("other", Deaf(), server.lease)
+        for process in ("host:1", "host:1, up to token", "host:1, up to token -1", "1" * 5000):
+            await other.join(Ticket("x", False, 1), Author("other", OPERATOR + process, 0.0), None)
+        (reader, *_) = server.sessions
+        await other.send(reader, encode(HoldOrder("other", "x")))
+        await other.lines(None)
+        await until(lambda: not server.under_way.total())
+        assert held.valid

@@ -299,6 +299,31 @@ async def test_a_server_that_takes_no_request_is_said_to_be_the_reason() -> None
 
 
 @in_loop
+async def test_a_lock_is_given_back_although_its_program_may_not_join_again() -> None:
+    """A server that is full takes no entry, and those that stand in the queue go on."""
+    server, is_wanted = MemoryServer(), asyncio.Event()
+
+    async def take_twice(c: Coordinator) -> None:
+        async with c.lock("x"):
+            await is_wanted.wait()
+        async with c.lock("x"):
+            pass
+
+    async with programs(server, 2) as (ann, bob):
+        both = asyncio.create_task(take_twice(ann))
+        await until(lambda: "x" in server.queues)
+        waiting = asyncio.create_task(taken(bob))
+        await until(lambda: len(server.queues["x"]) == 2)
+        await asyncio.sleep(10 * desk.KNOCK_SECONDS)  # then ann knows that it is wanted
+        server.trouble = "no space left"
+        is_wanted.set()
+        assert (await waiting).valid
+        server.trouble = ""
+        await bob.close()
+        await both
+
+
+@in_loop
 async def test_a_server_that_is_not_there_is_said_at_once() -> None:
     server = MemoryServer()
     server.reachable = False

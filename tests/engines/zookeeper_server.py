@@ -38,8 +38,9 @@ class ZooKeeper:
 
     lease = 2.0
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *prefix: str) -> None:
         self.folder = folder
+        self._prefix = prefix  # of the command that starts it
         (self.port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
         self._configuration = folder / "zoo.cfg"
@@ -66,7 +67,16 @@ class ZooKeeper:
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["java", *options, *settings, "-cp", classes, main, str(self._configuration)],
+                [
+                    *self._prefix,
+                    "java",
+                    *options,
+                    *settings,
+                    "-cp",
+                    classes,
+                    main,
+                    str(self._configuration),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -108,10 +118,10 @@ class ZooKeeper:
 
 
 @contextlib.contextmanager
-def zookeeper() -> Iterator[ZooKeeper]:
+def zookeeper(*prefix: str) -> Iterator[ZooKeeper]:
     """Run a server for the time of a block."""
     with tempfile.TemporaryDirectory(prefix="coterie-zookeeper-") as folder:
-        server = ZooKeeper(Path(folder))
+        server = ZooKeeper(Path(folder), *prefix)
         try:
             server.start()
             yield server

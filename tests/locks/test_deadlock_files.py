@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 from coterie import locks
 from coterie.algorithms.deadlock.condition import any_of
+from coterie.engines.file import waits
 from coterie.engines.file.directory.folder import Directory
 from coterie.engines.file.directory.wait_board import Notice, read_wait, sweep
 from coterie.engines.file.engine import FileEngine
@@ -20,6 +22,7 @@ from tests.cluster.local_cluster import Program
 from tests.locks.memory import in_loop, until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
@@ -237,3 +240,54 @@ async def test_a_task_does_not_give_way_to_one_that_has_lost_its_lock(tmp_path: 
                     assert held.valid
 
         await asyncio.gather(first(), second())
+
+
+@in_loop
+async def check_readings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The boards, and a notice of a thousand locks, are read once, and not by the event loop."""
+    async with locks.connect(f"file:{folder}") as c, c.lock("a"), c.lock("b"):
+        engine = engine_of(c)
+        assert isinstance(engine, FileEngine)
+        task = asyncio.current_task()
+        assert task
+        many = any_of(*(Wanted(str(number)) for number in range(1000)))
+        told = LockOwner(engine.waits.name(task), "host:1", "ann", LockWait(7, many, 1, 0.0))
+        (folder / "waits").mkdir(exist_ok=True)
+        with Directory(str(folder / "waits")).open() as board:
+            up = Notice(board, told)
+        reads: list[threading.Thread] = []
+        for name in ("all_parties", "read_wait"):
+            read = getattr(waits, name)
+
+            def note(*given: Any, read: Callable[..., Any] = read) -> Any:
+                reads.append(threading.current_thread())
+                return read(*given)
+
+            monkeypatch.setattr(waits, name, note)
+        questions = WaitBoard(Directory(str(folder)), engine.waits, list)
+        holds = await questions.holds([Wanted("a"), Wanted("b"), *many.nodes])
+        assert [len(holds[Wanted(name)]) for name in ("a", "b", "1")] == [1, 1, 0]
+        assert len(reads) == 2
+        assert threading.main_thread() not in reads
+        up.take_down()
+
+
+def test_what_others_say_is_read_once_for_all_locks_in_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_readings(tmp_path, monkeypatch)
+
+
+def test_a_notice_that_nests_what_no_program_waits_for_says_nothing(tmp_path: Path) -> None:
+    board = tmp_path / "waits"
+    up = notice(board, "a")
+    (path,) = board.iterdir()
+    path.write_text(
+        '[["1-aa",1],"host:1","ann",[7,'
+        + "[1,[],[" * 300
+        + '[1,[["a"]],[]]'
+        + "]]" * 300
+        + ",1,0.0]]"
+    )
+    assert seen(board) is None
+    up.take_down()

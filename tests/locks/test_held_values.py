@@ -128,8 +128,10 @@ async def what_failed_is_asked_for(kind: type[HeldValue] = HeldValue) -> bool:
         async def write_value(
             self, claim: MemoryClaim, sequence: int, data: bytes | None
         ) -> Value | None:
-            await super().write_value(claim, sequence, data)
-            raise OSError("no answer")
+            written = await super().write_value(claim, sequence, data)
+            if sequence == 1:
+                raise OSError("no answer")
+            return written
 
     engine = Failing()
     async with Coordinator(engine, "memory:") as c, c.lock("a") as held:
@@ -144,6 +146,41 @@ async def what_failed_is_asked_for(kind: type[HeldValue] = HeldValue) -> bool:
 @in_loop
 async def test_after_a_write_without_an_answer_the_store_is_asked() -> None:
     assert await what_failed_is_asked_for()
+
+
+async def what_comes_late_is_void(kind: type[HeldValue] = HeldValue) -> bool:
+    """Let a write have no answer and arrive after the read that follows: it must not take effect any more."""
+
+    class Late(ValueMemory):
+        late: ValueRecord | None = None
+
+        async def write_value(
+            self, claim: MemoryClaim, sequence: int, data: bytes | None
+        ) -> Value | None:
+            if sequence == 2:
+                self.late = record_of(claim, sequence, data, "here:1")
+                raise OSError("no answer")
+            return await super().write_value(claim, sequence, data)
+
+        def arrive(self) -> None:
+            assert self.late is not None
+            if self.records["a"].version < self.late.version:
+                self.records["a"] = self.late
+
+    engine = Late()
+    async with Coordinator(engine, "memory:") as c, c.lock("a") as held:
+        value = kind(engine, engine.queues["a"][0], held.ensure)  # type: ignore[arg-type]
+        await value.write(b"1")
+        with pytest.raises(OSError, match="no answer"):
+            await value.write(b"2")
+        found = await value.read()
+        engine.arrive()
+        return found == engine.records["a"].value and found == await value.read()
+
+
+@in_loop
+async def test_a_write_that_comes_after_a_read_is_void() -> None:
+    assert await what_comes_late_is_void()
 
 
 MUTANTS: dict[str, tuple[Callable[[type[HeldValue]], Coroutine[None, None, bool]], str, str]] = {
@@ -161,6 +198,11 @@ MUTANTS: dict[str, tuple[Callable[[type[HeldValue]], Coroutine[None, None, bool]
         a_read_sees_the_loss,
         "self._ensure()  # else others may have written since",
         "pass",
+    ),
+    "a write without an answer may come late": (
+        what_comes_late_is_void,
+        "if self._is_doubtful:",
+        "if False:",
     ),
     "a write that failed is taken for nothing": (
         what_failed_is_asked_for,

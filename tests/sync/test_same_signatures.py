@@ -15,7 +15,7 @@ from coterie.sync.held import LossEvent as SyncLossEvent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KINDS = ("Coordinator", "Held", "HeldAll", "Lock", "LockAll", "LockAny", "Semaphore")
+KINDS = ("Coordinator", "Held", "HeldAll", "Lock", "LockAll", "LockAny", "Once", "Run", "Semaphore")
 PAIRS: dict[str, tuple[type[Any], type[Any]]] = {
     name: (getattr(coterie, name), getattr(coterie.sync, name)) for name in KINDS
 } | {"LossEvent": (LossEvent, SyncLossEvent)}
@@ -60,7 +60,7 @@ def test_both_connect_with_the_same_arguments() -> None:
 
 
 def test_both_say_what_kind_of_lock_they_return() -> None:
-    for name in ("lock", "lock_all", "lock_any", "semaphore", "elect"):
+    for name in ("lock", "lock_all", "lock_any", "semaphore", "elect", "once"):
         ours, theirs = (
             inspect.signature(getattr(kind, name)).return_annotation
             for kind in PAIRS["Coordinator"]

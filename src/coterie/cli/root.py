@@ -20,6 +20,7 @@ COMMANDS = {
     "tour": ("lab.tour", "Measure, verify and break the classic algorithms."),
     "lock": ("lock.command", "Hold a lock while a command runs."),
     "elect": ("elect", "Run a command on the leader only."),
+    "once": ("once", "Run a command once per period, on one of many machines."),
     "serve": ("serve", "Run a voting node."),
     "secret": ("secret", "Print a random secret for a cluster."),
     "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
@@ -48,7 +49,14 @@ COMMANDS = {
     "sources": ("lab.sources", "List what our sources state, and what we say to it."),
 }
 
-POSIX_COMMANDS = ("demo", "lock", "elect", "serve", "audit")  # they pass on or wait for signals
+POSIX_COMMANDS = (
+    "demo",
+    "lock",
+    "elect",
+    "once",
+    "serve",
+    "audit",
+)  # they pass on or wait for signals
 LINUX_COMMANDS = ("simulate-stack",)  # its disk finds the names of open files in /proc
 
 PIPE_CLOSED = 141  # as the shell shows a program that SIGPIPE has ended

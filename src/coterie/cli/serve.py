@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import click
 
 from coterie import system
-from coterie.cli.common.duration import duration
 from coterie.cli.common.stdin import on_end_of_input
 from coterie.cluster.change.spare import Location, spare_config
 from coterie.cluster.classic.node import Classic, Program
@@ -24,6 +23,7 @@ from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.url import make_visit
 from coterie.cluster.wire.address import PORT, parse_address, parse_metrics_address
 from coterie.errors import ConfigError, CoterieError, UsageError
+from coterie.locks.duration import duration
 from coterie.system.aio import new_event_loop, unless
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.common.duration import duration
 from coterie.cli.common.output import print_json, print_table, say
 from coterie.errors import UsageError
+from coterie.locks.duration import duration
 from coterie.locks.status import find_source
 from coterie.locks.url import choose_url
 

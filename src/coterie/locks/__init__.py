@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coterie.locks.engine import Claim, Engine, Party
     from coterie.locks.held import Held, HeldAll, Holding, LossEvent
     from coterie.locks.lock import Acquirable, Lock
+    from coterie.locks.once.once import Once, Run
     from coterie.locks.semaphore import Semaphore
     from coterie.locks.several import LockAll, LockAny
     from coterie.locks.value import Value
@@ -31,7 +32,9 @@ __all__ = [
     "LockAll",
     "LockAny",
     "LossEvent",
+    "Once",
     "Party",
+    "Run",
     "Semaphore",
     "Value",
     "connect",
@@ -50,7 +53,9 @@ _HOMES = {
     "LockAll": "several",
     "LockAny": "several",
     "LossEvent": "held",
+    "Once": "once.once",
     "Party": "engine",
+    "Run": "once.once",
     "Semaphore": "semaphore",
     "Value": "value",
     "connect": "coordinator",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from coterie.locks.engine import Elector, Engine, Party
     from coterie.locks.held import Held, Holding
     from coterie.locks.lock import Acquirable
+    from coterie.locks.once.once import Once
     from coterie.locks.value import Value
     from coterie.telemetry.observer import Observer
 
@@ -181,6 +182,50 @@ class Coordinator:
         return Semaphore(
             self._semaphores, name, permits, timeout=timeout, lease=lease, on_lost=on_lost
         )
+
+    def once(
+        self,
+        name: str,
+        period: str | None = None,
+        *,
+        every: float | str | None = None,
+        at: str | None = None,
+        zone: str | None = None,
+        attempts: int = 1,
+        catch_up: int = 1,
+        only_within: float | str | None = None,
+        timeout: float | None = None,
+        lease: float | None = None,
+    ) -> Once:
+        """Make a job that runs once per period, however many programs begin it; nothing is sent before it is acquired.
+
+        Args:
+            name: Of the job, and of its lock, whose value is the record of its runs.
+            period: The key of the period, such as `2026-11-17`, where the caller knows it; a later one is the larger text.
+            every: How long a period lasts, such as `1d` or `6h`, or in seconds; the clock of this machine says which it is.
+            at: The time of day at which a period begins, such as `02:00`; midnight by default.
+            zone: The time zone of that time, such as `Europe/Berlin`, for periods of whole days; UTC by default.
+            attempts: How often a period may be begun, if runs fail or are interrupted. With 1 it runs at most once.
+            catch_up: How many of the latest periods are run if some were missed, the oldest first; by default the newest.
+            only_within: How long after its beginning a period may be begun; by default until its end.
+            timeout: Seconds to wait for a run that goes on, to take over if it fails and an attempt is left; by default
+                until the next period.
+            lease: Length of the lease in seconds, as for a lock.
+        """
+        from coterie.locks.once.once import Once  # noqa: PLC0415 - most programs have no such jobs
+        from coterie.locks.once.plan import Plan  # noqa: PLC0415 - as above
+
+        plan = Plan(
+            check_name(name),
+            period,
+            every=every,
+            at=at,
+            zone=zone,
+            attempts=attempts,
+            catch_up=catch_up,
+            only_within=only_within,
+        )
+        return Once(self._session, plan, timeout=timeout, lease=lease)
 
     def elect(
         self,

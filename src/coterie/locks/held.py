@@ -251,24 +251,37 @@ class Held(Holding):
         """
         return await self._own_value().read()
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: bytes, *, connection: object = None) -> None:
         """Write the value of the lock, at most 64 KiB; return when it is durable.
 
         Raises `LockLost` if the hold ended before that: the write may have happened then, but not after another
         holder has read. It is done to the end even if this task is cancelled.
+
+        Args:
+            data: The value.
+            connection: Of asyncpg or psycopg, to the database of locks on PostgreSQL, with an open transaction. That
+                commits the value together with what else was written in it, or neither. After `LockLost` it has to be
+                rolled back.
         """
-        await self._change_value(check_data(data))
+        if connection is None:
+            await self._change_value(check_data(data))
+        else:
+            await self._alone().write_in(connection, check_data(data))
 
     async def delete(self) -> None:
         """Delete the value of the lock, as `write` writes it."""
         await self._change_value(None)
 
     async def _change_value(self, data: bytes | None) -> None:
+        await self._alone().write(data)
+
+    def _alone(self) -> HeldValue:
+        """Return the value to be written."""
         if self.shared:
             raise UsageError(
                 f"lock {self.name!r} is held in shared mode, and only who has it alone writes its value"
             )
-        await self._own_value().write(data)
+        return self._own_value()
 
     def _own_value(self) -> HeldValue:
         """Return the value as this holder sees it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from coterie.locks.engine import Engine
     from coterie.locks.held import Held, Holding
     from coterie.locks.lock import Acquirable, Owner
+    from coterie.locks.once.once import Once, Run
 
 
 def engine_of(coordinator: Coordinator) -> Engine:
@@ -50,3 +52,13 @@ async def give_back(holding: Holding, owner: Owner) -> None:
 def call_when_lost(holding: Holding, callback: Callable[[], object]) -> None:
     """Call back when this is lost, at once if it is."""
     holding.lost._call(callback)
+
+
+async def begin_run(once: Once, timeout: float | None) -> Run:  # noqa: ASYNC109 - as everywhere
+    """Begin a run for this task; raise `NotDue`, which says why none is due, or `AcquireTimeout`."""
+    return await once._begin(asyncio.current_task(), timeout)
+
+
+def held_of(run: Run) -> Held:
+    """Return the lock that a run holds."""
+    return run._held

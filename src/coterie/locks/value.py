@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from coterie import system
-from coterie.errors import UsageError
+from coterie.errors import CoterieError, UsageError
 from coterie.locks.url import without_password
 from coterie.system.aio import to_the_end
 
@@ -39,6 +39,11 @@ class Version(NamedTuple):
 
     token: int  # of the hold that wrote it
     sequence: int  # of the write in that hold, from 1 on
+
+    @property
+    def digits(self) -> str:
+        """The same as text of a fixed length, for stores that compare texts exactly, and numbers not."""
+        return f"{self.token:020d}.{self.sequence:010d}"
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -60,6 +65,7 @@ class ValueRecord(msgspec.Struct, frozen=True, array_like=True):
     written: float
     by: str
     data: bytes | None  # None: it was deleted, and an earlier write must not bring it back
+    doubtful: bool = False  # what the value says of itself; never written
 
     @property
     def version(self) -> Version:
@@ -71,7 +77,7 @@ class ValueRecord(msgspec.Struct, frozen=True, array_like=True):
         """The value; None if it was deleted."""
         if self.data is None:
             return None
-        return Value(self.data, self.version, self.written, self.by)
+        return Value(self.data, self.version, self.written, self.by, self.doubtful)
 
 
 def record_of(claim: Claim, sequence: int, data: bytes | None, by: str) -> ValueRecord:
@@ -108,6 +114,19 @@ class ValueEngine(Protocol):
         """Return all values by their names, for operators: to a program a value is that of a name."""
 
 
+@runtime_checkable
+class TransactionalEngine(Protocol):
+    """An engine that may write a value within a transaction of the user's, where its store can do that."""
+
+    async def write_value_in(
+        self, connection: object, claim: Claim, sequence: int, data: bytes
+    ) -> None:
+        """Write the value as the holder; it is committed by the transaction that is open on that connection.
+
+        Raise `LockLost` if the claim has ended, and `UsageError` if there is no such transaction.
+        """
+
+
 def values_of(engine: Engine, url: str) -> ValueEngine:
     """Return the engine as one that keeps values; raise `UsageError` if it does not."""
     if isinstance(engine, ValueEngine):
@@ -119,6 +138,13 @@ def no_values(where: str) -> UsageError:
     """Make the error for an engine that keeps no values."""
     return UsageError(
         f"{where} keeps no values of locks, only the locks; docs/values.md says which engines do"
+    )
+
+
+def no_transactions(where: str) -> UsageError:
+    """Make the error for a store that cannot write within a transaction of the user's."""
+    return UsageError(
+        f"{where} writes no value within a transaction of yours; only postgresql:// does"
     )
 
 
@@ -147,6 +173,7 @@ class HeldValue:
         self._ensure = ensure
         self._turn = asyncio.Lock()
         self._known = False
+        self._is_doubtful = False  # whether a write may still take effect
         self._value: Value | None = None
         self._sequence = 0
 
@@ -158,6 +185,9 @@ class HeldValue:
                 self._value = await self._engine.read_value(self._claim.awaits.lock, self._claim)
                 self._ensure()  # else others may have written since
                 self._known = True
+            if self._is_doubtful:
+                # A write that was not answered may come later than this read, unless a later version is there.
+                await to_the_end(self._write(self._value.data if self._value else None))
             return self._value
 
     async def write(self, data: bytes | None) -> None:
@@ -165,13 +195,28 @@ class HeldValue:
         async with self._turn:
             await to_the_end(self._write(data))
 
+    async def write_in(self, connection: object, data: bytes) -> None:
+        """Write the value within a transaction of the user's, by whose end alone it is known what was written."""
+        async with self._turn:
+            self._ensure()
+            if not isinstance(self._engine, TransactionalEngine):
+                raise no_transactions("this engine")
+            self._sequence += 1
+            self._known = False
+            await self._engine.write_value_in(connection, self._claim, self._sequence, data)
+            self._ensure()
+
     async def _write(self, data: bytes | None) -> None:
         self._ensure()
         self._sequence += 1
         self._known = False  # until the outcome is
-        self._value = await self._engine.write_value(self._claim, self._sequence, data)
+        try:
+            self._value = await self._engine.write_value(self._claim, self._sequence, data)
+        except Exception as error:
+            self._is_doubtful |= not (isinstance(error, CoterieError) and error.definite)
+            raise
         self._ensure()
-        self._known = True
+        self._known, self._is_doubtful = True, False
 
 
 async def follow_value(

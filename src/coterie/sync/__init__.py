@@ -13,6 +13,7 @@ the end of the `with`.
 from coterie.sync.coordinator import Coordinator, connect
 from coterie.sync.held import Held, HeldAll, Holding
 from coterie.sync.lock import Acquirable, Lock, LockAll, LockAny, Semaphore
+from coterie.sync.once import Once, Run
 
 __all__ = [
     "Acquirable",
@@ -23,6 +24,8 @@ __all__ = [
     "Lock",
     "LockAll",
     "LockAny",
+    "Once",
+    "Run",
     "Semaphore",
     "connect",
 ]

@@ -12,6 +12,7 @@ from coterie.locks.url import without_password
 from coterie.sync.held import wrap
 from coterie.sync.lock import Acquirable, Lock, LockAll, LockAny, Semaphore
 from coterie.sync.loop import Loop
+from coterie.sync.once import Once
 
 if TYPE_CHECKING:
     import os
@@ -167,6 +168,35 @@ class Coordinator:
             name, permits, timeout=timeout, lease=lease, on_lost=self._passing_to(on_lost)
         )
         return Semaphore(self._running, inner)
+
+    def once(
+        self,
+        name: str,
+        period: str | None = None,
+        *,
+        every: float | str | None = None,
+        at: str | None = None,
+        zone: str | None = None,
+        attempts: int = 1,
+        catch_up: int = 1,
+        only_within: float | str | None = None,
+        timeout: float | None = None,
+        lease: float | None = None,
+    ) -> Once:
+        """Make a job that runs once per period. See `coterie.Coordinator.once`."""
+        inner = self._inner.once(
+            name,
+            period,
+            every=every,
+            at=at,
+            zone=zone,
+            attempts=attempts,
+            catch_up=catch_up,
+            only_within=only_within,
+            timeout=timeout,
+            lease=lease,
+        )
+        return Once(self._running, inner)
 
     def elect(
         self,

@@ -124,13 +124,18 @@ class Held(Holding):
         """Return the value of the lock, or None; asked again in the same hold it costs nothing."""
         return self._loop.run(self._inner.read)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes, *, connection: object = None) -> None:
         """Write the value of the lock, at most 64 KiB; return when it is durable.
 
         Raises `LockLost` if the hold ended before that: the write may have happened then, but not after another
         holder has read.
+
+        Args:
+            data: The value.
+            connection: Of psycopg, to the database of locks on PostgreSQL, with an open transaction. That commits the
+                value together with what else was written in it, or neither. After `LockLost` it has to be rolled back.
         """
-        self._loop.run(lambda: self._inner.write(data))
+        self._loop.run(lambda: self._inner.write(data, connection=connection))
 
     def delete(self) -> None:
         """Delete the value of the lock, as `write` writes it."""

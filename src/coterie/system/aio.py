@@ -56,6 +56,16 @@ class Tasks:
             task.result()
 
 
+def is_cancelled() -> bool:
+    """Return True if this task was cancelled.
+
+    This is a separate function because a frame that keeps its task while an error passes
+    makes a cycle of references, and what the task has open then stays until a collection.
+    """
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 async def to_the_end(work: Coroutine[Any, Any, None] | None) -> None:
     """Finish this work even if the caller is cancelled meanwhile, then let the cancellation pass.
 

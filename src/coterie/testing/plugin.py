@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from coterie.testing.clock import WallClock
     from coterie.testing.cluster import LocalCluster
 
 
@@ -31,3 +32,12 @@ def coterie_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
     with LocalCluster() as cluster:
         monkeypatch.setenv("COTERIE_URL", cluster.url)
         yield cluster
+
+
+@pytest.fixture
+def coterie_clock() -> Iterator[WallClock]:
+    """The time of day as coterie reads it, standing still at the present; `set` and `move` it."""
+    from coterie.testing.clock import WallClock  # noqa: PLC0415 - most tests need none
+
+    with WallClock() as clock:
+        yield clock

@@ -4,17 +4,27 @@ take NAME               hold NAME: {"held": NAME, "token": .., "at": ..}; later 
 drop NAME               release it: {"released": NAME} or {"lost": NAME}
 valid NAME              {"valid": true or false}, first thing
 turns NAME TASKS COUNT  let tasks take NAME so often each: {"turns": [[entered, left, token], ..]}
+write NAME DATA         write the value of NAME: {"written": true}
+stop NAME DATA          stop, and when woken send the same without a look at the hold: {"written": true or false}
+count NAME              write 1, 2, 3 and so on: {"written": number} for each
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import coterie
+from coterie.engines.queue.engine import QueueEngine
+from coterie.engines.queue.server import SessionLost, ValueSession
+from coterie.locks.internals import engine_of
+from coterie.locks.value import ValueRecord
 
 if TYPE_CHECKING:
     from coterie import Held
@@ -66,6 +76,30 @@ class User:
 
         await asyncio.gather(*(use() for _ in range(int(tasks))))
         say(turns=found)
+
+    async def write(self, name: str, data: str) -> None:
+        await self._held[name].write(data.encode())
+        say(written=True)
+
+    async def stop(self, name: str, data: str) -> None:
+        engine, held = engine_of(self._coordinator), self._held[name]
+        assert isinstance(engine, QueueEngine)
+        bid = engine.group.supply.bids[name]
+        assert isinstance(bid.session, ValueSession)
+        store = bid.session.values
+        assert store is not None
+        record = ValueRecord(name, held.token, 99, time.time(), "late", data.encode())
+        os.kill(os.getpid(), signal.SIGSTOP)
+        # Up to here nothing was sent, and nothing has looked at a clock since.
+        try:
+            say(written=await store.write(bid.ticket, record, is_alone=False))
+        except (coterie.CoterieError, SessionLost):
+            say(written=False)
+
+    async def count(self, name: str) -> None:
+        for number in itertools.count(1):
+            await self._held[name].write(b"%d" % number)
+            say(written=number)
 
 
 async def main(url: str) -> None:

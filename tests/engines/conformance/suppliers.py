@@ -115,6 +115,13 @@ class Child:
             process.kill()
             process.wait()
 
+    def stop(self) -> None:
+        """Stop it in good order."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            process.wait()
+
     @property
     def is_up(self) -> bool:
         return self._process is not None
@@ -221,7 +228,7 @@ class EtcdSupplier:
             raise Missing("no etcd: run `make .venv/engines/ready`")
         self.name = name
         self.can = frozenset(
-            {LEASED, REMEMBERS} | ({CUTS, RESTARTS} if size == 1 else {FAILS_OVER})
+            {LEASED, REMEMBERS, VALUES} | ({CUTS, RESTARTS} if size == 1 else {FAILS_OVER})
         )
         ports = free_ports(2 * size)
         self.ports, peers = ports[:size], ports[size:]
@@ -330,7 +337,7 @@ class ValkeySupplier:
 
     name = "valkey"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS})
+    can = frozenset({LEASED, RESTARTS, CUTS, VALUES})
 
     def __init__(self, folder: Path, *options: str) -> None:
         found = sorted(
@@ -382,18 +389,20 @@ class PostgresqlSupplier:
 
     name = "postgresql"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS})
+    parameters = ""  # of the URL, beside the lease
+    can = frozenset({LEASED, RESTARTS, CUTS, VALUES})
 
     def __init__(self, server: PostgresqlServer) -> None:
         self._server = server
         self.port = server.port
         self.kill = server.kill
         self.start = server.start
+        self.stop = server.stop
         self.suspend = server.suspend
         self.resume = server.resume
 
     def url(self, port: int | None = None) -> str:
-        return self._server.url(self.lease, port=port)
+        return self._server.url(self.lease, port=port) + self.parameters
 
     def end_sessions(self) -> None:
         """End all connections of programs at the server's side."""
@@ -401,10 +410,10 @@ class PostgresqlSupplier:
 
 
 @contextlib.contextmanager
-def postgresql(_: Path) -> Iterator[Supplier]:
+def postgresql(_: Path, *prefix: str) -> Iterator[PostgresqlSupplier]:
     if POSTGRESQL_MISSING:
         raise Missing(POSTGRESQL_MISSING)
-    with PostgresqlServer() as server:
+    with PostgresqlServer(*prefix) as server:
         yield PostgresqlSupplier(server)
 
 
@@ -416,7 +425,7 @@ class MariadbSupplier:
 
     name = "mariadb"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS})
+    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS, VALUES})
 
     def __init__(self, server: MariadbTestServer) -> None:
         self._server = server
@@ -424,6 +433,7 @@ class MariadbSupplier:
         self.kill = server.kill
         self.start = server.start
         self.suspend = server.suspend
+        self.stop = server.stop
         self.resume = server.resume
         self.end_sessions = server.end_connections
 
@@ -432,10 +442,10 @@ class MariadbSupplier:
 
 
 @contextlib.contextmanager
-def mariadb(_: Path) -> Iterator[Supplier]:
+def mariadb(_: Path, *prefix: str) -> Iterator[MariadbSupplier]:
     if MARIADB_MISSING:
         raise Absent(MARIADB_MISSING)
-    with MariadbTestServer() as server:
+    with MariadbTestServer(*prefix) as server:
         yield MariadbSupplier(server)
 
 
@@ -486,7 +496,7 @@ class ZooKeeperSupplier:
 
     name = "zookeeper"
     lease = 2.0
-    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS})
+    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS, VALUES})
 
     def __init__(self, server: ZooKeeper) -> None:
         self.port = server.port
@@ -498,10 +508,10 @@ class ZooKeeperSupplier:
 
 
 @contextlib.contextmanager
-def zookeeper(_: Path) -> Iterator[Supplier]:
+def zookeeper(_: Path, *prefix: str) -> Iterator[Supplier]:
     if reason := zookeeper_missing():
         raise Absent(reason)
-    with run_zookeeper() as server:
+    with run_zookeeper(*prefix) as server:
         yield ZooKeeperSupplier(server)
 
 

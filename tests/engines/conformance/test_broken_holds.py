@@ -318,17 +318,19 @@ async def test_an_order_of_one_that_is_no_operator_is_refused(
         stranger, holder = (desk_of(c) for c in (bob, ann))
         assert stranger.session is not None
         for lock in ("\0", "", "x" * 10_000):  # no locks
-            await stranger.session.send(holder.name, encode(HoldOrder(stranger.name, lock, 1)))
-        for number, sender in enumerate((stranger.name, "another"), 1):
-            order = encode(HoldOrder(sender, name, held.token))
+            await stranger.session.send(holder.name, encode(HoldOrder(stranger.name, lock)))
+        for sender in (stranger.name, "another"):
+            order = encode(HoldOrder(sender, name))
             await stranger.session.send(holder.name, order)
-            while len(of_event(caplog, "order-refused")) < number:  # noqa: ASYNC110 - a log has no events
-                await asyncio.sleep(0.01)
+        while not of_event(caplog, "order-refused"):  # noqa: ASYNC110 - a log has no events
+            await asyncio.sleep(0.01)
         assert held.valid
         assert not [record for record in caplog.records if record.name == "asyncio"]  # no error
         assert (await broken(supplier, name)).told
         assert len(of_event(caplog, "hold-broken")) == 1
-        assert len(of_event(caplog, "order-refused")) == 2  # what names no lock makes no request
+        assert (
+            len(of_event(caplog, "order-refused")) == 1
+        )  # once in a while; none for what names no lock
         assert not held.valid
         await (await waits).release()
 

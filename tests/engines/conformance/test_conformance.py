@@ -698,6 +698,24 @@ async def test_a_server_that_is_killed_and_comes_back(supplier: Supplier, name: 
 
 
 @in_loop
+async def test_no_wait_is_told_of_a_holder_after_a_restart(supplier: Supplier, name: str) -> None:
+    """There is none: either the lock is free, or leases from before are waited for, and that is said."""
+    need(supplier, RESTARTS)
+    async with coterie.connect(supplier.url()) as c:
+        await (await taken(c, f"{name}.before")).release()
+        await asyncio.to_thread(supplier.kill)
+        await asyncio.to_thread(supplier.start)
+        held = None
+        while held is None:
+            try:
+                held = await c.lock(name).acquire(timeout=supplier.lease / 4)
+            except coterie.Unavailable:
+                continue
+            assert held is not None, "it waited for a holder"
+        await held.release()
+
+
+@in_loop
 async def test_waits_outlast_a_server_that_is_away_for_leases(
     supplier: Supplier, name: str
 ) -> None:

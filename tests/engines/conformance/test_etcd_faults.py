@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import itertools
 import subprocess
+import urllib.error
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -253,6 +255,45 @@ async def test_a_request_that_comes_late_leaves_no_entry(server: EtcdSupplier) -
             assert await ann.lock("late").acquire(timeout=0) is not None
     finally:
         await proxy.stop()
+
+
+@in_loop
+async def test_a_server_that_is_full_ends_no_hold_and_is_the_reason_of_a_wait(
+    tmp_path: Path,
+) -> None:
+    quota = ("--quota-backend-bytes", "1000000")
+    try:
+        made = EtcdSupplier("etcd", tmp_path / "server", 1, *quota)
+    except Missing as error:
+        leave_out(error)
+    try:
+        await asyncio.to_thread(made.start)
+        async with coterie.connect(made.url()) as ann, coterie.connect(made.url()) as bob:
+            held = await ann.lock("x").acquire()
+            assert held is not None
+            task = asyncio.create_task(hold(bob, "x"))
+            while not await ann.waiters("x"):  # noqa: ASYNC110 - no events
+                await asyncio.sleep(0.01)
+            with pytest.raises(urllib.error.HTTPError):
+                await asyncio.to_thread(fill, made)
+            with pytest.raises(coterie.Unavailable, match="database space exceeded"):
+                await ann.lock("y").acquire(timeout=0.2)
+            before = held.expires_at
+            while held.valid and held.expires_at < before + made.lease:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+            assert held.valid
+            await held.release()
+            assert await task > held.token
+    finally:
+        made.end()
+
+
+def fill(server: EtcdSupplier) -> None:
+    """Write until the server takes no more."""
+    value = base64.b64encode(bytes(100_000)).decode()
+    for number in itertools.count():
+        key = base64.b64encode(f"other/{number}".encode()).decode()
+        server.call(0, "kv/put", {"key": key, "value": value})
 
 
 async def hold_in_time(c: coterie.Coordinator, name: str) -> None:

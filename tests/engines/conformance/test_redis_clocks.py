@@ -10,7 +10,7 @@ import pytest
 
 import coterie
 from tests.cluster.proxy import Proxy
-from tests.engines.conformance.moved_valkey import MovedValkey, moved_valkey
+from tests.engines.conformance.moved_clock import MovedValkey, moved_valkey
 from tests.engines.conformance.suppliers import Missing, ValkeySupplier, leave_out
 from tests.locks.memory import in_loop
 

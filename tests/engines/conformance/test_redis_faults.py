@@ -13,7 +13,9 @@ import redis
 
 import coterie
 from coterie.engines.queue.server import Author
+from coterie.engines.queue.url import parse_server_url
 from coterie.engines.redis import scripts
+from coterie.engines.redis.server import RedisServer
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import Missing, ValkeySupplier, leave_out, valkey
@@ -174,24 +176,97 @@ def test_a_server_that_cannot_keep_locks_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "mended", "said"),
+    ("trouble", "mended", "says"),
     [
-        ("min-replicas-to-write 1", "min-replicas-to-write 0", "NOREPLICAS"),
-        ("maxmemory 1", "maxmemory 0", "memory"),
+        ("min-replicas-to-write 1", "min-replicas-to-write 0", "Not enough good replicas"),
+        ("maxmemory 1", "maxmemory 0", "used memory"),
     ],
 )
 @in_loop
 async def test_a_trouble_that_passes_is_waited_for(
-    tmp_path: Path, trouble: str, mended: str, said: str
+    tmp_path: Path, trouble: str, mended: str, says: str
 ) -> None:
     with server(tmp_path) as made:
         async with coterie.connect(made.url()) as c:
             made.say(f"CONFIG SET {trouble}")
             task = asyncio.create_task(c.lock("x").acquire())
-            with pytest.raises(coterie.Unavailable, match=said):
+            with pytest.raises(coterie.Unavailable, match=says):
                 await c.lock("y").acquire(timeout=0.1)
             made.say(f"CONFIG SET {mended}")
             assert await task
+
+
+@in_loop
+async def test_a_disk_that_takes_no_snapshot_is_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    with server(tmp_path, "--save", "3600 1", "--dir", str(folder)) as made:
+        async with coterie.connect(made.url()) as c:
+            folder.rmdir()
+            while "rdb_last_bgsave_status:err" not in made.say("INFO persistence"):
+                made.say("BGSAVE")
+            assert "MISCONF" in made.say("SET other 1")
+            task = asyncio.create_task(c.lock("x").acquire())
+            with pytest.raises(coterie.Unavailable):
+                await c.lock("y").acquire(timeout=0.2)
+            made.say("CONFIG SET stop-writes-on-bgsave-error no")
+            assert await task
+
+
+@in_loop
+async def test_a_script_of_others_that_takes_long_is_waited_for(tmp_path: Path) -> None:
+    with server(tmp_path) as made:
+        made.say("CONFIG SET lua-time-limit 1")
+        client = redis.Redis(port=made.port)
+        async with coterie.connect(made.url()) as c:
+            other = asyncio.create_task(asyncio.to_thread(never_ends, client))
+            while "BUSY" not in made.say("PING"):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+            task = asyncio.create_task(c.lock("x").acquire())
+            try:
+                with pytest.raises(coterie.Unavailable, match="busy running a script"):
+                    await c.lock("y").acquire(timeout=0.2)
+            finally:
+                made.say("SCRIPT KILL")
+            await other
+            assert await task
+
+
+def never_ends(client: redis.Redis) -> None:
+    with contextlib.suppress(redis.ResponseError):
+        client.eval("while true do end", 0)
+
+
+@in_loop
+async def test_a_server_whose_memory_is_full_ends_no_hold(tmp_path: Path) -> None:
+    with server(tmp_path) as made:
+        made.lease = 0.6
+        async with coterie.connect(made.url()) as ann, coterie.connect(made.url()) as bob:
+            held = await ann.lock("x").acquire()
+            assert held is not None
+            task = asyncio.create_task(bob.lock("x").acquire())
+            while not await ann.waiters("x"):  # noqa: ASYNC110 - of other programs there are no events
+                await asyncio.sleep(0.01)
+            made.say("CONFIG SET maxmemory 1")
+            until = held.expires_at + 2 * made.lease
+            while held.valid and held.expires_at < until:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+            assert held.valid
+            await held.release()
+            assert await task
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "BUSY Redis is busy running a script.",
+        "ERR Error running script (call to f_0): @user_script:12: @user_script: 12: -OOM command not allowed",
+        "ERR Error running script (call to f_0): @user_script:12: @user_script: 12: -READONLY You can't write",
+    ],
+)
+def test_troubles_that_pass_are_known_by_what_versions_before_7_say(said: str) -> None:
+    url = parse_server_url("redis://one", port=6379)
+    assert isinstance(RedisServer(url).error(redis.ResponseError(said)), coterie.Unavailable)
 
 
 def test_a_password_that_is_wrong_is_said(tmp_path: Path) -> None:
@@ -224,3 +299,33 @@ async def test_a_server_that_is_too_old_or_no_server_of_this_kind_is_refused() -
         async with listening:
             with pytest.raises(kind):
                 await coterie.connect(f"redis://127.0.0.1:{port}").open()
+
+
+@in_loop
+async def test_a_value_from_before_a_restart_is_doubtful_until_it_is_written_again(
+    tmp_path: Path,
+) -> None:
+    with server(tmp_path, "--appendonly", "yes", "--appendfsync", "always") as made:
+        async with coterie.connect(made.url()) as c, c.lock("x") as held:
+            await held.write(b"1")
+        made.kill()
+        made.start()
+        async with coterie.connect(made.url()) as c, c.lock("x") as held:
+            found = await held.read()
+            assert found is not None
+            assert (found.data, found.doubtful) == (b"1", True)
+            await held.write(b"2")
+            found = await c.read("x")
+            assert found is not None
+            assert (found.data, found.doubtful) == (b"2", False)
+
+
+@in_loop
+async def test_a_value_that_was_deleted_leaves_no_key(tmp_path: Path) -> None:
+    with server(tmp_path) as made:
+        async with coterie.connect(made.url()) as c, c.lock("x") as held:
+            await held.write(b"1")
+            keys = made.say("keys *:v:*")
+            assert "{coterie}:2:v:x" in keys
+            await held.delete()
+            assert made.say("keys *:v:*").startswith("*0")

@@ -11,7 +11,7 @@ import coterie
 import coterie.sync
 from coterie.locks.internals import engine_of
 from coterie.locks.value import DATA_BYTES_MAX, ValueEngine
-from tests.engines.conformance.suppliers import VALUES
+from tests.engines.conformance.suppliers import FAILS_OVER, RESTARTS, VALUES
 from tests.engines.conformance.test_conformance import need, programs
 from tests.locks.memory import in_loop
 
@@ -177,6 +177,24 @@ async def test_writers_and_readers_at_once_never_go_back(supplier: Supplier, nam
         await asyncio.gather(write(ann), write(bob))
         stop.set()
         assert await reading > 0
+
+
+@in_loop
+async def test_what_was_acknowledged_survives_a_crash_of_the_server(
+    supplier: Supplier, name: str
+) -> None:
+    need(supplier, VALUES)
+    if supplier.name == "valkey" or not {RESTARTS, FAILS_OVER} & supplier.can:
+        pytest.skip(f"{supplier.name}: has no disk, or no server")
+    async with programs(supplier, 1) as (c,), c.lock(name) as held:
+        await held.write(b"1")
+        await held.write(b"2")
+    supplier.kill()
+    supplier.start()
+    async with programs(supplier, 1) as (c,), c.lock(name) as held:
+        found = await held.read()
+        assert found is not None
+        assert (found.data, found.doubtful) == (b"2", False)
 
 
 @in_loop

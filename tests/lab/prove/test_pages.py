@@ -149,9 +149,31 @@ def test_without_it_something_is_lost(loss: Loss) -> None:
 LOST = {
     ("centralized", "serves-while-one-is-inside"): ("one_holder", "mutual_exclusion"),
     ("lamport", "queues-without-a-clock"): ("none_tells_a_time_to_come", None),
+    ("fault-tolerant", "half-a-quarantine"): ("mutual_exclusion", None),
+    ("fault-tolerant", "no-relay"): ("news_reaches_all", None),
+    ("fault-tolerant", "published"): ("one_that_lost_a_member_holds", None),
     ("leased", "keeps-what-it-gives-back"): ("mutual_exclusion", None),
     ("leased", "lease-from-arrival"): ("a_lease_follows_what_was_heard", None),
     ("leased", "votes-at-once-after-a-start"): ("an_owner_came_after_abstention", None),
+    ("leased-change", "no-joint-step"): ("numbers_in_use_meet", None),
+    ("leased-change", "reports-while-it-abstains"): ("what_is_reported_is_counted_no_more", None),
+    ("leased-change", "reports-while-it-serves"): ("what_is_closed_stays_closed", None),
+    ("leased-tokens", "enters-by-a-repair"): (
+        "earlier_votes_are_over",
+        "the_order_of_tokens_is_the_order_of_votes",
+    ),
+    ("leased-tokens", "forgets-the-floor"): (
+        "what_is_over_is_below_the_floor",
+        "the_order_of_tokens_is_the_order_of_votes",
+    ),
+    ("leased-tokens", "leaves-the-floor"): (
+        "what_is_over_is_below_the_floor",
+        "the_order_of_tokens_is_the_order_of_votes",
+    ),
+    ("leased-tokens", "sends-before-it-saves"): (
+        "the_disk_covers_what_was_handed_out",
+        "the_order_of_tokens_is_the_order_of_votes",
+    ),
     ("maekawa", "basic"): ("no_deadlock", None),
     ("maekawa", "forgets-an-early-inquiry"): ("an_inquiry_is_not_lost", None),
     ("maekawa", "gives-back-inside"): ("an_inquiry_is_not_lost", None),
@@ -175,9 +197,8 @@ LOST = {
 def test_a_flawed_page_loses_its_proof_and_names_the_clause(name: str, flaw: str) -> None:
     page = page_of(name).flawed[flaw]
     clause, broken = LOST[name, flaw]
-    small = Bounded(page, 2)
-    lost = {q.clause.name for q in questions(page) if q.clause.name == clause and small.refute(q)}
-    assert lost == {clause}
+    asked = [question for question in questions(page) if question.clause.name == clause]
+    assert any(Bounded(page, size).refute(each) for size in (2, 3) for each in asked)
     if broken is not None:
         run = find_run(page, depth=8)
         assert run.broken is not None

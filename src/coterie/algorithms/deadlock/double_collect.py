@@ -62,9 +62,11 @@ class Core(Generic[NodeT, ReportT]):
 def cores(graph: Graph[NodeT], reports: Iterable[ReportT]) -> list[Core[NodeT, ReportT]]:
     """Find the deadlocks that a first pass shows: one for each end of the waits."""
     told = list(reports)
-    found = []
-    for nodes in graph.cores():
-        members = set(nodes)
-        inside = [part for report in told if (part := report.within(members)) is not None]
-        found.append(Core(nodes, tuple(inside)))
-    return found
+    return [core_of(nodes, told) for nodes in graph.cores()]
+
+
+def core_of(nodes: tuple[NodeT, ...], reports: Iterable[ReportT]) -> Core[NodeT, ReportT]:
+    """Make the deadlock of these nodes, of the reports that are about them."""
+    members = set(nodes)
+    told = (report.within(members) for report in reports)
+    return Core(nodes, tuple(part for part in told if part is not None))

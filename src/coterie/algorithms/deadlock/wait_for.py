@@ -17,6 +17,8 @@ from coterie.algorithms.deadlock.condition import Condition, NodeT
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+SHRINKING_STEPS_MAX = 300_000  # each looks at one thing that one node waits for
+
 
 @dataclass(frozen=True)
 class Graph(Generic[NodeT]):
@@ -84,15 +86,22 @@ class Graph(Generic[NodeT]):
         return [self._core_of(end) for end in sinks(self._inner_edges(stuck))]
 
     def smallest(self, nodes: Collection[NodeT], around: NodeT | None = None) -> tuple[NodeT, ...]:
-        """Shrink a deadlocked set until no member can be spared; keep the node `around` in it."""
-        kept = self.stuck(nodes)
-        for node in kept:
+        """Shrink a deadlocked set until no member can be spared; keep the node `around` in it.
+
+        Of hundreds of nodes some that could be spared may stay: it is tried for so many steps.
+        """
+        kept = dict.fromkeys(self.stuck(nodes))
+        steps = 0
+        for node in tuple(kept):
             if node == around or node not in kept:
                 continue
+            steps += sum(self.waits[other].size for other in kept)
+            if steps > SHRINKING_STEPS_MAX:
+                break
             fewer = self.stuck(other for other in kept if other != node)
             if fewer and (around is None or around in fewer):
-                kept = fewer
-        return kept
+                kept = dict.fromkeys(fewer)
+        return tuple(kept)
 
     def reasons(self, start: NodeT, stuck: Collection[NodeT]) -> dict[NodeT, tuple[NodeT, ...]]:
         """Follow from a stuck node to nodes that keep it stuck, to those that keep these, and on."""

@@ -10,13 +10,13 @@ from coterie.cli.cluster.change import Terms, run_change, run_replacement
 from coterie.cli.cluster.force import run_force
 from coterie.cli.cluster.state import show_state
 from coterie.cli.cluster.vouch import run_vouch
-from coterie.cli.common.duration import duration
 from coterie.cli.common.output import output_option
 from coterie.cluster.change import plan
 from coterie.cluster.change.operation import goal_to_add, goal_to_replace, goal_to_set
 from coterie.cluster.change.plan import TIMES, Newcomer
 from coterie.cluster.wire.address import parse_address
 from coterie.errors import UsageError
+from coterie.locks.duration import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,6 @@ import click
 import msgspec
 
 from coterie import system
-from coterie.cli.common.duration import duration
 from coterie.cli.common.output import drawn_output_option, print_json, print_table, write_file
 from coterie.cli.common.progress import ProgressLine
 from coterie.cli.common.signals import Signals
@@ -20,6 +19,7 @@ from coterie.lab.audit.target import make_target
 from coterie.lab.audit.verdict import Verdict, judge
 from coterie.lab.audit.workload import WORKLOADS
 from coterie.lab.charts.lanes import draw_lanes, lanes_text
+from coterie.locks.duration import duration
 
 if TYPE_CHECKING:
     from pathlib import Path

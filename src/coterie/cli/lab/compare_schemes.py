@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 import msgspec
 
-from coterie.cli.common.duration import duration
 from coterie.cli.common.output import output_option, print_json, print_table, write_file
 from coterie.cli.common.progress import ProgressLine
 from coterie.cli.lab.options import plot_option
 from coterie.errors import UsageError
 from coterie.lab.trials.comparison import Conditions, Measurement, measure
 from coterie.lab.trials.workloads import MIXES
+from coterie.locks.duration import duration
 from coterie.transactions.catalogue import scheme, schemes
 
 if TYPE_CHECKING:

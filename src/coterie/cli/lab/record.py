@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.common.duration import duration
 from coterie.cli.common.progress import ProgressLine
 from coterie.cli.lab.options import trace_option, write_trace
 from coterie.errors import UsageError
+from coterie.locks.duration import duration
 
 if TYPE_CHECKING:
     from pathlib import Path

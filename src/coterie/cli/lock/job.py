@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -25,11 +27,10 @@ from coterie.locks.legible import one_line
 from coterie.locks.url import choose_url, scheme_of, without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from coterie.cli.lock.options import Option
     from coterie.cli.lock.program import Job
-    from coterie.locks.engine import Engine
 
 INTERRUPTED = 130
 SILENT_SECONDS = 1.0  # of waiting, before it says why, and between looks
@@ -97,6 +98,15 @@ def enter(url: str | None, node: str | None) -> Coordinator:
     return join(config, node=node)
 
 
+class JobSession(NamedTuple):
+    """What a command has while it waits for a lock and runs its job."""
+
+    coordinator: Coordinator
+    outage: Outage
+    signals: Signals
+    began: float  # by the clock of timers, when the command began to wait
+
+
 def hold(
     url: str | None,
     choose: Callable[[Coordinator], Acquirable[Holding]],
@@ -107,8 +117,27 @@ def hold(
 ) -> int:
     """Acquire what `choose` returns, run the job, release; return the exit status.
 
-    Raise `AcquireTimeout` if it was not obtained in time, `LockLost` if it was lost. For so many seconds as `wait`
-    says it waits for servers, too, which may be away: a caller that says so knows that they are there.
+    Raise `AcquireTimeout` if it was not obtained in time, `LockLost` if it was lost.
+    """
+
+    def prepare(coordinator: Coordinator) -> Callable[[JobSession], Awaitable[int]]:
+        return partial(_hold, choose(coordinator), job)
+
+    return in_session(url, prepare, job, node=node, wait=wait)
+
+
+def in_session(
+    url: str | None,
+    prepare: Callable[[Coordinator], Callable[[JobSession], Awaitable[int]]],
+    job: Job,
+    *,
+    node: str | None = None,
+    wait: float | None = None,
+) -> int:
+    """Open a coordinator, do the work that was prepared for it, close it; return the exit status.
+
+    For so many seconds as `wait` says it waits for servers, too, which may be away: a caller that says so knows that
+    they are there.
     """
     coordinator = enter(url, node)
     if isinstance(coordinator, ElectionCoordinator):
@@ -119,12 +148,13 @@ def hold(
         )
     # What fails in a directory does not pass, and a classic node waits for the others by itself.
     outlasts = not coordinator.url.startswith("file:") and node is None
-    return asyncio.run(_interruptible(coordinator, choose, job, Outage(wait if outlasts else None)))
+    outage = Outage(wait if outlasts else None)
+    return asyncio.run(_interruptible(coordinator, prepare(coordinator), job, outage))
 
 
 async def _interruptible(
     coordinator: Coordinator,
-    choose: Callable[[Coordinator], Acquirable[Holding]],
+    work: Callable[[JobSession], Awaitable[int]],
     job: Job,
     outage: Outage,
 ) -> int:
@@ -137,34 +167,43 @@ async def _interruptible(
             began = time.monotonic()
             await outage.outlast(lambda _: coordinator.open(), says=True)
             try:
-                holding = await _acquire(coordinator, choose(coordinator), outage)
-                return await _use(engine, holding, job, signals, began)
+                return await work(JobSession(coordinator, outage, signals, began))
             finally:
                 await coordinator.close()
         except asyncio.CancelledError:
             return INTERRUPTED
 
 
-async def _acquire(
-    coordinator: Coordinator, wanted: Acquirable[Holding], outage: Outage
-) -> Holding:
-    saying = asyncio.ensure_future(_say_why(coordinator, names_of(wanted)))
-    try:
-        holding = await outage.outlast(lambda left: wanted.acquire(timeout=left))
-    finally:
-        saying.cancel()
+async def _hold(wanted: Acquirable[Holding], job: Job, session: JobSession) -> int:
+    holding = await _acquire(session, wanted)
+    return await _use(session, holding, job)
+
+
+async def _acquire(session: JobSession, wanted: Acquirable[Holding]) -> Holding:
+    with saying_why(session.coordinator, names_of(wanted)):
+        holding = await session.outage.outlast(lambda left: wanted.acquire(timeout=left))
     if holding is None:
         raise await timed_out(wanted)
     return holding
 
 
-async def _use(engine: Engine, holding: Holding, job: Job, signals: Signals, began: float) -> int:
+async def _use(session: JobSession, holding: Holding, job: Job) -> int:
     try:
         if not job.program:
-            return await _hold_alone(holding, signals)
-        return await _run(engine, holding, job, signals, time.monotonic() - began)
+            return await _hold_alone(holding, session.signals)
+        return await run_program(session, holding, job)
     finally:
         await holding.release()
+
+
+@contextlib.contextmanager
+def saying_why(coordinator: Coordinator, names: Sequence[str]) -> Iterator[None]:
+    """Say why nothing is granted while the body waits for these locks."""
+    saying = asyncio.ensure_future(_say_why(coordinator, names))
+    try:
+        yield
+    finally:
+        saying.cancel()
 
 
 async def _say_why(coordinator: Coordinator, names: Sequence[str]) -> None:
@@ -192,15 +231,22 @@ async def _hold_alone(holding: Holding, signals: Signals) -> int:
     return 0
 
 
-async def _run(engine: Engine, holding: Holding, job: Job, signals: Signals, waited: float) -> int:
+async def run_program(
+    session: JobSession, holding: Holding, job: Job, facts: Mapping[str, str] = MappingProxyType({})
+) -> int:
+    """Run the program of a job while a lock is held, and return its exit status; end it if the lock is lost.
+
+    The program finds the facts in its environment, beside the token.
+    """
+    engine, signals = engine_of(session.coordinator), session.signals
+    waited = time.monotonic() - session.began
+    surroundings = {**environment(holding.tokens, waited), **facts}
     # Leases are renewed well before they are half over, so half of one is never a threat by itself.
     half_a_lease = (holding.expires_at - time.monotonic()) / 2
     notice = min(job.kill_after + MARGIN_SECONDS, half_a_lease)
     guard = _guard(holding, job, notice)
     try:
-        child = Child(
-            job.program, environment(holding.tokens, waited), lifelines_of(holding), guard
-        )
+        child = Child(job.program, surroundings, lifelines_of(holding), guard)
     except OSError as error:
         click.echo(f"coterie: {job.program[0]}: {error.strerror}", err=True)
         return failure(error)

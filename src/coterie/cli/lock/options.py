@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.cli.common.duration import duration
 from coterie.errors import AcquireTimeout, UsageError
+from coterie.locks.duration import duration
 from coterie.locks.names import PERMITS_MAX
 
 if TYPE_CHECKING:

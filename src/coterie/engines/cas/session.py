@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie import system
 from coterie.engines.queue.observation import PAST, Observations
-from coterie.engines.queue.server import SessionLost
+from coterie.engines.queue.server import SessionLost, ValueSession
 from coterie.errors import CoterieError, Unavailable
 from coterie.system.aio import Tasks
 
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Sequence
 
     from coterie.engines.cas.steps import Renewal, ServerPast, Sight, Steps
-    from coterie.engines.queue.server import Author, QueueEntry, SessionListener, Ticket
+    from coterie.engines.queue.server import (
+        Author,
+        QueueEntry,
+        SessionListener,
+        Ticket,
+        ValueStore,
+    )
 
 AnswerT = TypeVar("AnswerT")
 
@@ -392,6 +398,11 @@ class CasSession:
         """Let no renewal of the session succeed by which a participant is inside."""
         self._check()
         return await self._steps.condemn(lock, participant)
+
+    @property
+    def values(self) -> ValueStore | None:
+        """The values of locks, where the steps of this server keep some."""
+        return self._steps.values if isinstance(self._steps, ValueSession) else None
 
     # Questions and mail
 

@@ -144,6 +144,8 @@ class EtcdChannel:
         code, details = error.code(), error.details() or ""
         if code is grpc.StatusCode.NOT_FOUND:
             return SessionLost(f"etcd does not know the lease any more: {details}")
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return Unavailable(f"{self}: no answer in time")
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return ConfigError(f"{self}: not an etcd of version 3.4 or newer: {details}")
         if code in {

@@ -15,6 +15,8 @@ ASCENDING, DESCENDING = 1, 2
 BY_CREATION = 2
 CREATE_REVISION = 1
 MOD_REVISION = 2
+VALUE = 3
+LESS = 2
 DELETE = 1
 
 
@@ -82,6 +84,16 @@ def absent(key: bytes) -> bytes:
 def unchanged(key: bytes, revision: int) -> bytes:
     """Encode a Compare that holds if the key was last changed in that revision; 0 if it is absent."""
     return number(2, MOD_REVISION) + chunk(3, key) + _varint(6 << 3) + _varint(revision)
+
+
+def created(key: bytes, revision: int) -> bytes:
+    """Encode a Compare that holds if the key exists since that revision."""
+    return number(2, CREATE_REVISION) + chunk(3, key) + number(5, revision)
+
+
+def below(key: bytes, value: bytes) -> bytes:
+    """Encode a Compare that holds if the key exists and its value comes before this one, byte by byte."""
+    return number(1, LESS) + number(2, VALUE) + chunk(3, key) + chunk(7, value)
 
 
 def transaction(
@@ -197,6 +209,15 @@ def done(data: bytes) -> Done:
                 found(_bytes(answer)).keys for kind, answer in fields(_bytes(value)) if kind == 1
             ]
     return Done(revision, succeeded, reads)
+
+
+def carried_out(data: bytes) -> bool:
+    """Return True if a TxnResponse says that its comparisons held; where it has transactions in it, those of them."""
+    answers = [fields(_bytes(answer)) for field, answer in fields(data) if field == 3]
+    nested = [_bytes(inner) for answer in answers for kind, inner in answer if kind == 4]
+    if nested:
+        return all(map(carried_out, nested))
+    return bool(dict(fields(data)).get(2))
 
 
 class Lease(NamedTuple):

@@ -22,6 +22,7 @@ import msgspec
 from coterie import system
 from coterie.engines.etcd import messages as api
 from coterie.engines.etcd.channel import EtcdChannel
+from coterie.engines.etcd.values import EtcdValues
 from coterie.engines.etcd.watches import Watches, after
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.nonsense import read_author, sensible
@@ -158,6 +159,7 @@ class EtcdSession:
         self._tasks = Tasks()
         mailbox = MAILBOXES + f"{participant}/".encode()
         self._mailbox = (mailbox, after(mailbox))
+        self.values = EtcdValues(channel, self._call, self._find_entry)
         self._refusal: ConfigError | None = None
         self._watches = Watches(
             channel, self._mailbox, self._receive, self._look_for_mail, self._refuse
@@ -426,6 +428,11 @@ class EtcdSession:
     def _key(self, ticket: Ticket) -> bytes:
         mode = "s" if ticket.shared else "x"
         return _queue(ticket.lock) + f"{mode}.{self._id:x}.{ticket.attempt}".encode()
+
+    def _find_entry(self, ticket: Ticket) -> tuple[bytes, int] | None:
+        """Return the key of an entry, and the revision in which it was created, as far as that is known."""
+        known = self._created.get(ticket)
+        return None if known is None else (self._key(ticket), known.number)
 
     def _abandoned(self, ticket: Ticket) -> bytes:
         return ABANDONED + f"{self._id:x}.{ticket.attempt}".encode()

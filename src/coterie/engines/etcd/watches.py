@@ -19,7 +19,7 @@ import grpc.aio
 from coterie.engines.etcd.messages import unwatch, watch, watched
 from coterie.engines.queue.nonsense import sensible
 from coterie.errors import ConfigError, CoterieError
-from coterie.system.aio import first_done
+from coterie.system.aio import first_done, is_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -264,20 +264,10 @@ async def _read(stream: grpc.aio.StreamStreamCall[bytes, bytes]) -> bytes | None
     try:
         answer = await stream.read()
     except asyncio.CancelledError:
-        if _is_cancelled():
+        if is_cancelled():
             raise
         return None
     return answer if isinstance(answer, bytes) else None
-
-
-def _is_cancelled() -> bool:
-    """Return True if this task was cancelled.
-
-    This is a separate function because a frame that keeps its task while an error passes
-    makes a cycle of references, and the stream and its sockets then stay until a collection.
-    """
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 async def _write(

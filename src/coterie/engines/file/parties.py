@@ -20,7 +20,7 @@ from coterie.engines.file.directory.program_record import (
 from coterie.locks.engine import Party
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from coterie.engines.file.directory.folder import Directory
 
@@ -34,13 +34,13 @@ class LockParties(NamedTuple):
 
 def parties_of(directory: Directory, name: str) -> LockParties:
     """Read which tasks hold one lock, or wait for it."""
-    return all_parties(directory, name).get(name, LockParties([], []))
+    return all_parties(directory, {name}).get(name, LockParties([], []))
 
 
 def all_parties(
-    directory: Directory, only: str | None = None, limit: ReadingLimit | None = None
+    directory: Directory, only: Container[str] | None = None, limit: ReadingLimit | None = None
 ) -> dict[str, LockParties]:
-    """Read which tasks hold or wait for which locks, or for one of them; nothing is changed.
+    """Read which tasks hold or wait for which locks, or for these; nothing is changed.
 
     A directory that does not exist, or is removed meanwhile, has no locks. The limit counts what is left out.
     """
@@ -56,12 +56,12 @@ def all_parties(
 
 
 def _all_parties(
-    boards: int, lock_file: int, only: str | None, limit: ReadingLimit
+    boards: int, lock_file: int, only: Container[str] | None, limit: ReadingLimit
 ) -> dict[str, LockParties]:
     entries: dict[str, list[BoardEntry]] = {}
     for program in programs(boards):
         for entry in read_board(boards, program, lock_file, limit):
-            if only is None or entry.name == only:
+            if only is None or entry.name in only:
                 entries.setdefault(entry.name, []).append(entry)
     parties = {}
     for name, found in entries.items():

@@ -46,6 +46,10 @@ create table if not exists coterie_mail (
     id bigint auto_increment primary key, participant varbinary(32) not null,
     letter varbinary(32) not null, part varbinary({PART_BYTES_MAX}) not null, key (participant)
 ) engine = memory;
+create table if not exists coterie_value (
+    name varbinary(255) primary key, token bigint not null, sequence bigint not null,
+    looks bigint not null, record mediumblob
+) engine = innodb;
 insert ignore into coterie_stripe values {", ".join(f"({each})" for each in range(STRIPES))};
 insert ignore into coterie_past values (1, {VERSION}, '', 0, 0, 0, 0)
 """
@@ -59,6 +63,7 @@ REHEARSE = "; ".join(
         ("session", "name"),
         ("entry", "id"),
         ("mail", "id"),
+        ("value", "looks"),
     )
     for statement in (
         f"insert into coterie_{table} select * from coterie_{table} where false",

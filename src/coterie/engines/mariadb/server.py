@@ -30,6 +30,7 @@ from coterie.engines.mariadb.connection import (
     name_of,
     shown,
 )
+from coterie.engines.mariadb.values import MariadbValues
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.observation import Observations
 from coterie.engines.queue.server import Author, QueueEntry, ServerNode, SessionLost, Ticket, inside
@@ -130,6 +131,7 @@ class MariadbSteps:
         self._ear: MariadbConnection | None = None
         self._closed = False
         self._tasks = Tasks()
+        self.values = MariadbValues(server, session, self._ask)
 
     @property
     def known(self) -> int:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from coterie.engines.queue.server import Author, Ticket
+    from coterie.locks.value import Version
 
 STRIPES = 1024
 PART_BYTES_MAX = 1024  # of a letter: a row of a table in memory has room for the longest
@@ -226,6 +227,43 @@ def lines(locks: Sequence[str] | None) -> str:
         f" join coterie_session on name = session and alive{where} order by lock_name, id"
     )
 
+
+# Values
+
+
+def read_value(lock: str) -> str:
+    """Show the record of a value, then write to its row: what was committed before is on the disk by then."""
+    where = f"where name = {text(lock)}"
+    return (
+        f"select record from coterie_value {where};"
+        f" update coterie_value set looks = looks + 1 {where}"
+    )
+
+
+def write_value(session: str, ticket: Ticket, version: Version, record: bytes | None) -> str:
+    """Write a value by an entry of a session that is not over, over a lower version; show the version that is there.
+
+    The session and the entry are locked until that is committed. Assignments are made from left to right: so the
+    token, by which the others decide, is the last.
+    """
+    body = "null" if record is None else text(record)
+    name, token, sequence = text(ticket.lock), version.token, version.sequence
+    is_newer = f"(token < {token} or (token = {token} and coterie_value.sequence < {sequence}))"
+    return (
+        "insert into coterie_value (name, token, sequence, looks, record)"
+        f" select entry.lock_name, {token}, {sequence}, 0, {body}"
+        " from coterie_session own straight_join coterie_entry entry on entry.session = own.name"
+        f" where own.name = {text(session)} and {_OWN} and entry.attempt = {ticket.attempt}"
+        f" and not entry.shared and entry.lock_name = {name} for update"
+        " on duplicate key update"
+        f" record = if({is_newer}, values(record), coterie_value.record),"
+        f" sequence = if({is_newer}, values(sequence), coterie_value.sequence),"
+        f" token = greatest(coterie_value.token, values(token));"
+        f" select token, sequence from coterie_value where name = {name}"
+    )
+
+
+ALL_VALUES = "select record from coterie_value where record is not null"
 
 # News
 

@@ -18,7 +18,7 @@ from coterie.system.postgresql import FAILURES, POOLER_ERRORS, PostgresqlServers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.engines.postgresql.schema import Run
+    from coterie.engines.postgresql.schema import PostgresqlRun
     from coterie.engines.queue.url import ServerUrl
 
 VERSION_MIN = 14  # the first that has idle_session_timeout
@@ -31,10 +31,16 @@ POOLED = (
 )
 
 
+class RowLocked(Unavailable):
+    """A statement was undone that has waited for a row of another transaction for as long as it may."""
+
+    definite = True
+
+
 class LockConnection:
     """One connection, whose settings are made, to a run of the server that was entered."""
 
-    def __init__(self, servers: PostgresqlServers, connection: Any, run: Run) -> None:
+    def __init__(self, servers: PostgresqlServers, connection: Any, run: PostgresqlRun) -> None:
         """Begin with a connection that no one else uses."""
         self.run = run
         self._servers = servers
@@ -58,6 +64,8 @@ class LockConnection:
             try:
                 async with asyncio.timeout(limit):
                     return sent_at, await self._fetch(query, arguments)
+            except asyncpg.LockNotAvailableError:
+                raise RowLocked(f"{self._servers}: a row is locked for too long") from None
             except asyncpg.PostgresError as error:
                 raise self._servers.error(error) from None
             except BaseException as error:

@@ -36,12 +36,21 @@ IS_OPEN = "select is_open, lease from coterie.past where run = $1"
 OPEN = "update coterie.past set is_open = true where run = $1 and not is_open returning run"
 
 HAS_SCHEMA = "select to_regnamespace('coterie') is not null"
-MAKE = """
+# Of a value what was written last, and the token of the last hold that has read it. Logged, whatever the others are.
+HAS_VALUES = "select to_regclass('coterie.value') is not null"
+MAKE_VALUES = """
+create table if not exists coterie.value (
+    name text primary key, fence bigint not null, token bigint not null, sequence bigint not null,
+    record bytea
+)
+"""
+MAKE = f"""
 create sequence if not exists coterie.number;
 create table if not exists coterie.past (
     version int primary key, run text not null, is_open bool not null,
     lease float8 not null, longest float8 not null
 );
+{MAKE_VALUES};
 create unlogged table if not exists coterie.memory (mark text not null);
 create unlogged table if not exists coterie.session (
     name text primary key, counter bigint not null, lease float8 not null, alive bool not null
@@ -128,7 +137,7 @@ RACES = (
 )
 
 
-class Run(NamedTuple):
+class PostgresqlRun(NamedTuple):
     """The run of the server that a connection leads to."""
 
     name: str
@@ -138,7 +147,7 @@ class Run(NamedTuple):
     is_logged: bool  # whether the queues survive a crash
 
 
-async def enter(connection: Any, lease: float, known: int, *, durable: bool) -> Run:
+async def enter(connection: Any, lease: float, known: int, *, durable: bool) -> PostgresqlRun:
     """Find the run of the server, in which leases of this length are granted from now on.
 
     Args:
@@ -169,7 +178,7 @@ async def enter(connection: Any, lease: float, known: int, *, durable: bool) -> 
         elif durable and not is_logged:
             await _make_durable(connection)
         else:
-            return Run(name, start, is_open, left, is_logged)
+            return PostgresqlRun(name, start, is_open, left, is_logged)
     raise asyncpg.InterfaceError("its tables are changed again and again")
 
 

@@ -22,6 +22,7 @@ from coterie.engines.postgresql.connection import (
     describe,
     servers_of,
 )
+from coterie.engines.postgresql.values import PostgresqlValues
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.nonsense import author_of, sensible
 from coterie.engines.queue.observation import PAST, Observations
@@ -146,6 +147,7 @@ class PostgresqlSession:
         self._over = asyncio.Event()
         self._parts: dict[int, str] = {}  # of letters that are not complete, by sender
         self._tasks = Tasks()
+        self.values = PostgresqlValues(server, self._ask, self._name_entry, self._name_run)
 
     async def start(self) -> None:
         """Announce the session, and renew it from now on."""
@@ -594,6 +596,15 @@ class PostgresqlSession:
     def _check(self) -> None:
         if self._lost:
             raise SessionLost(self._lost)
+
+    def _name_entry(self, ticket: Ticket) -> tuple[str, str] | None:
+        """Return the session, and an entry of it as the server knows it."""
+        entry = self._entries.get(ticket)
+        return None if entry is None else (self._id, entry.text)
+
+    def _name_run(self) -> str:
+        """Return the run of the server that the connection leads to."""
+        return self._run
 
 
 def _sessions(texts: Iterable[str]) -> dict[str, tuple[int, float, bool]]:

@@ -244,3 +244,59 @@ CLOSE = "delete from coterie.session where name = $1"
 
 # In one transaction, so the parts arrive together and in this order.
 NOTIFY = "select count(pg_notify($1, part)::text) from unnest($2::text[]) part"
+
+# Values
+
+# Whatever of the locks may be lost in a crash, a value must not. Both settings are made for this statement alone.
+_DURABLE = (
+    "set_config('synchronous_commit',"
+    " coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true) is not null"
+)
+# A transaction may have the row of a value for long, and renewals must not wait behind that.
+_BRIEF = "set_config('lock_timeout', '100ms', true) is not null"
+
+READ_VALUE = "select record from coterie.value where name = $1"
+
+# Read the value of lock $1 in the hold with token $2. A transaction of an earlier hold, whose end no one sees here,
+# has the row by now, and is waited for, or finds this token in it.
+READ_VALUE_IN_HOLD = f"""
+insert into coterie.value as present (name, fence, token, sequence)
+select $1, $2::bigint, 0, 0 where {_DURABLE} and {_BRIEF}
+on conflict (name) do update set fence = greatest(present.fence, excluded.fence)
+returning record
+"""
+
+_WRITE = """
+on conflict (name) do update set
+    fence = excluded.fence, token = excluded.token, sequence = excluded.sequence, record = excluded.record
+where present.fence <= excluded.fence
+    and (present.token, present.sequence) < (excluded.token, excluded.sequence)
+returning 1
+"""
+# Write the value of lock $2 in the hold with token $4, by entry $3 of session $1. The rows of both are locked: so
+# the end of the session, or of the entry, comes before this statement, which does nothing then, or after it.
+WRITE_VALUE = f"""
+with session as materialized (
+    select 1 from coterie.session
+    where name = $1 and alive and {_DURABLE} and {_BRIEF} for share
+), line as materialized (
+    select 1 from coterie.line where lock = $2 and queue[1] = $3 for share
+)
+insert into coterie.value as present (name, fence, token, sequence, record)
+select $2, $4::bigint, $4, $5::bigint, $6::bytea from session, line
+{_WRITE}
+"""
+# The same in a transaction of the user's, which may be open for long: it keeps no row of the locks. Whether it is late
+# the row itself says, for each later holder that reads leaves its token there. `$5` is the run of the server.
+WRITE_VALUE_IN_TRANSACTION = f"""
+with past as (
+    select 1 from coterie.past where run = $5
+), written as (
+    insert into coterie.value as present (name, fence, token, sequence, record)
+    select $1, $2::bigint, $2, $3::bigint, $4::bytea from past where {_DURABLE}
+    {_WRITE}
+)
+select exists (select from past), exists (select from written)
+"""
+
+ALL_VALUES = "select record from coterie.value where record is not null"

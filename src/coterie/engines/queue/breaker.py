@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from coterie import system
 from coterie.engines.queue.mail import HoldOrder, encode
-from coterie.engines.queue.orders import OPERATOR
+from coterie.engines.queue.orders import operators_entry
 from coterie.engines.queue.server import Author, CondemningSession, SessionLost, Ticket
 from coterie.engines.queue.status import opened
 from coterie.errors import Unavailable
@@ -58,7 +58,8 @@ class QueueBreaker:
                 raise Unavailable(f"{self._engine.server}: {desk.trouble}")
             try:
                 ticket = Ticket(lock, False, desk.new_age())
-                author = Author(desk.name, OPERATOR + self._engine.waits.process, system.wall())
+                process = operators_entry(self._engine.waits.process, found.token)
+                author = Author(desk.name, process, system.wall())
                 await session.join(ticket, author, None)
                 try:
                     return await self._end(session, desk.name, found)
@@ -74,7 +75,7 @@ class QueueBreaker:
         patience = min(session.lease, ANSWER_SECONDS_MAX)
         if not isinstance(session, CondemningSession):
             patience = session.lease + EXPIRY_SECONDS
-        order = HoldOrder(sender, lock, found.token)
+        order = HoldOrder(sender, lock)
         silent = await self._give(session, order, labels, patience)
         answers = self._engine.orders.answers
         told = [label for name, label in labels.items() if answers.get(name)]

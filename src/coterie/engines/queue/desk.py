@@ -34,7 +34,7 @@ from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.engines.queue.witness import SeenSession
 from coterie.errors import ConfigError, CoterieError, Unavailable
 from coterie.locks.breaker import BROKEN
-from coterie.system.aio import Tasks
+from coterie.system.aio import Tasks, is_cancelled
 from coterie.system.alarm import Alarm
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class QueueBid:
         "used_at",
         "waiting",
         "wanted",
+        "writes",
     )
 
     def __init__(self, ticket: Ticket) -> None:
@@ -102,6 +103,7 @@ class QueueBid:
         self.given_up = False
         self.trouble = ""  # why the server does not take it into the queue
         self.used_at = 0.0
+        self.writes = 0  # of the value, of which it is not known yet what has become of them
         self.waiting: asyncio.Future[int] | None = None
         self.knock: asyncio.TimerHandle | None = None  # the next one, while it waits
 
@@ -411,7 +413,8 @@ class Desk:
                 continue
             except Unavailable as error:
                 self.trouble = bid.trouble = str(error)
-                await asyncio.sleep(RETRY_SECONDS[-1])
+                await self._step_aside(leaving)
+                leaving = None
                 continue
             except CoterieError as error:  # nothing that time will mend, such as a lack of rights
                 self._refuse(bid, error)
@@ -442,6 +445,12 @@ class Desk:
             bid.session = self.session
             bid.ticket = bid.ticket._replace(attempt=next(self._attempts))
         return self.session
+
+    async def _step_aside(self, leaving: QueueBid | None) -> None:
+        """Let others go on before we try again: a server that is full lets entries go, and takes none."""
+        if leaving is not None:
+            await self._leave(leaving)
+        await asyncio.sleep(RETRY_SECONDS[-1])
 
     async def _step_back(self, bid: QueueBid) -> None:
         """Let our own sharing, behind which the bid was to wait, have its place in the queue."""
@@ -595,8 +604,13 @@ class Desk:
         return bid.token
 
     def _begin_next(self, bid: QueueBid, now: float, *, shared: bool) -> bool:
-        """Use up a token of the same entry, if one is left and the hold is in force."""
+        """Use up a token of the same entry, if one is left and the hold is in force.
+
+        A write of the value that is under way rests on the entry: it must not take effect in the next hold.
+        """
         if bid.ticket.shared is not shared or bid.times + 1 == TIMES_MAX or now >= self.sound_until:
+            return False
+        if bid.writes:
             return False
         bid.times += 1
         return True
@@ -633,6 +647,13 @@ class Desk:
                 self.release(lock)
         if self.cached:
             self._sweep = asyncio.get_running_loop().call_later(KEPT_SECONDS_MAX, self._sweep_kept)
+
+    def find(self, lock: str, token: int) -> QueueBid | None:
+        """Return the bid by which a lock is held with that token in the present session."""
+        bid = self.bids.get(lock)
+        if bid is None or bid.state is not BidState.HELD or bid.token != token:
+            return None
+        return bid if bid.session is self.session else None
 
     def is_wanted(self, lock: str) -> bool:
         """Return True if another process waits for the lock, as far as we know."""
@@ -696,8 +717,7 @@ async def answer_of(call: Awaitable[AnswerT]) -> AnswerT:
     try:
         return await call
     except asyncio.CancelledError:
-        caller = asyncio.current_task()
-        if caller is not None and caller.cancelling():
+        if is_cancelled():
             raise
         raise SessionLost("it was closed") from None
 

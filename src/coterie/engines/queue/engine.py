@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from coterie import system
 from coterie.engines.queue.desk import Desk, answer_of
 from coterie.engines.queue.mail import HoldEnded, HoldOrder, Inquiry, Knock, decode, encode
 from coterie.engines.queue.nonsense import NONSENSE, describe
 from coterie.engines.queue.orders import Orders
-from coterie.engines.queue.server import SessionLost
+from coterie.engines.queue.server import SessionLost, TransactionalStore, ValueSession
 from coterie.errors import CoterieError, Unavailable, UsageError
 from coterie.locks.breaker import FoundHold
 from coterie.locks.deadlocks.collection import Collection
@@ -21,36 +22,47 @@ from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.deadlocks.search import DeadlockSearch
 from coterie.locks.deadlocks.waits import Waits
 from coterie.locks.engine import LockState, Party, follow
+from coterie.locks.held import NOT_IN_FORCE, loss
 from coterie.locks.leases import blockers
 from coterie.locks.leases.attempt import try_once
 from coterie.locks.leases.frames import AskOwner, LockReport, OwnerReport, Owners
 from coterie.locks.leases.group import LeaseGroup
 from coterie.locks.leases.questions import Questions
+from coterie.locks.value import follow_value, no_transactions, no_values, record_of
 from coterie.system.aio import Tasks, to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncGenerator,
+        Awaitable,
         Callable,
         Iterable,
         Mapping,
         Sequence,
     )
 
-    from coterie.engines.queue.server import QueueEntry, QueueSession, Server
+    from coterie.engines.queue.desk import QueueBid
+    from coterie.engines.queue.server import QueueEntry, QueueSession, Server, ValueStore
+    from coterie.errors import LockLost
     from coterie.locks.deadlocks.reports import Hold
     from coterie.locks.leases.group import LeasedClaim
     from coterie.locks.leases.owner_query import OwnerQuery
     from coterie.locks.lock import Owner
+    from coterie.locks.value import Value
+
+AnswerT = TypeVar("AnswerT")
 
 Group: TypeAlias = LeaseGroup[Desk]
 
 ASKED_MAX = 100  # processes that wait for a lock and are asked about their tasks
 LOCKS_PER_QUESTION = 100
 TRY_SECONDS_MAX = 2.0
+UNREADABLE_PAUSE_SECONDS = 60.0  # between two lines about letters that cannot be read
 FIND_SECONDS = (
     2.0  # for the holders to say that they are there, before an operator ends their holds
 )
+
+REFUSED = "the server refuses to write its value: the hold has ended there"
 
 logger = logging.getLogger("coterie.engines")
 
@@ -83,6 +95,7 @@ class QueueEngine:
         self.server = server
         self.orders = Orders()
         self._questions = Questions()
+        self._unreadable_at = -math.inf  # when the log said last that a letter was
         self._tasks = Tasks()
 
     @property
@@ -169,12 +182,7 @@ class QueueEngine:
         try:
             mail = decode(letter)
         except NONSENSE as error:
-            logger.warning(
-                "%s: a letter that cannot be read: %s",
-                self.server,
-                describe(error),
-                extra={"event": "letter-unreadable"},
-            )
+            self._note_unreadable(error)
             return
         match mail:
             case Knock(lock):
@@ -188,6 +196,19 @@ class QueueEngine:
                 self._tasks.run(self.orders.obey(group.supply, mail, runs_command=runs_command))
             case HoldEnded():
                 self.orders.learn(mail)
+
+    def _note_unreadable(self, error: Exception) -> None:
+        """Log that a letter cannot be read, once in a while: one costs its sender nothing."""
+        now = system.now()
+        if now < self._unreadable_at + UNREADABLE_PAUSE_SECONDS:
+            return
+        self._unreadable_at = now
+        logger.warning(
+            "%s: a letter that cannot be read: %s",
+            self.server,
+            describe(error),
+            extra={"event": "letter-unreadable"},
+        )
 
     def _send(self, participant: str, letter: bytes) -> None:
         session = self.group.supply.session if self.groups else None
@@ -220,6 +241,78 @@ class QueueEngine:
         except Unavailable:
             return {}
         return {lock: query.holds(lock) for lock in locks}
+
+    # Values
+
+    async def read_value(self, name: str, claim: LeasedClaim | None = None) -> Value | None:
+        """Return the value of a lock; with the claim of its holder no earlier hold writes it any more."""
+        if claim is not None:
+            store, _ = self._hold_of(claim)
+            record = await _in_hold(claim, store.read(name, claim.token))
+        else:
+            record = await self._of_all(lambda store: store.read(name, None))
+        return None if record is None else record.value
+
+    async def write_value(
+        self, claim: LeasedClaim, sequence: int, data: bytes | None
+    ) -> Value | None:
+        """Write the value as the holder, or delete it, and return it when it is durable."""
+        record = record_of(claim, sequence, data, self.waits.process)
+        store, bid = self._hold_of(claim)
+        bid.writes += 1
+        write = store.write(bid.ticket, record, is_alone=bid.writes == 1)
+        is_taken = await _in_hold(claim, write)
+        bid.writes -= 1
+        if not is_taken:
+            raise _lost(claim, REFUSED)
+        return record.value
+
+    async def write_value_in(
+        self, connection: object, claim: LeasedClaim, sequence: int, data: bytes
+    ) -> None:
+        """Write the value as the holder, within a transaction of the user's, where the server can do that."""
+        record = record_of(claim, sequence, data, self.waits.process)
+        store, _ = self._hold_of(claim)
+        if not isinstance(store, TransactionalStore):
+            raise no_transactions(str(self.server))
+        if not await _in_hold(claim, store.write_in(connection, record)):
+            raise _lost(claim, REFUSED)
+
+    def watch_value(
+        self, name: str, check: Callable[[], None]
+    ) -> AsyncGenerator[Value | None, None]:
+        """Follow the value of a lock; a change is noticed within a fifth of a second."""
+        return follow_value(partial(self.read_value, name), check)
+
+    async def all_values(self) -> dict[str, Value]:
+        """Return all values by their names."""
+        records = await self._of_all(lambda store: store.all())
+        return {record.name: record.value for record in records if record.value is not None}
+
+    def _hold_of(self, claim: LeasedClaim) -> tuple[ValueStore, QueueBid]:
+        """Return the entry by which a claim has its lock, and the store of its session."""
+        assert claim.token is not None, "a holder reads and writes"
+        for group in self.groups.values():
+            bid = group.supply.find(claim.lock, claim.token)
+            if bid is not None and bid.session is not None:
+                return self._store_of(bid.session), bid
+        raise _lost(claim, NOT_IN_FORCE)
+
+    async def _of_all(self, ask: Callable[[ValueStore], Awaitable[AnswerT]]) -> AnswerT:
+        """Ask for values over the present session, in the name of no hold."""
+        desk = self.group.supply
+        if desk.session is None:
+            raise Unavailable(f"{self.server}: {desk.trouble}")
+        try:
+            return await answer_of(ask(self._store_of(desk.session)))
+        except SessionLost:
+            raise Unavailable(f"{self.server}: the session was lost") from None
+
+    def _store_of(self, session: QueueSession) -> ValueStore:
+        store = session.values if isinstance(session, ValueSession) else None
+        if store is None:
+            raise no_values(str(self.server))
+        return store
 
     # Questions
 
@@ -338,6 +431,19 @@ class QueueEngine:
 async def _close_all(desks: Sequence[Desk], tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.gather(*(desk.close() for desk in desks))
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _in_hold(claim: LeasedClaim, call: Awaitable[AnswerT]) -> AnswerT:
+    """Wait for a call in the name of a hold, which ends with its session."""
+    try:
+        return await answer_of(call)
+    except SessionLost:
+        raise _lost(claim, NOT_IN_FORCE) from None
+
+
+def _lost(claim: LeasedClaim, reason: str) -> LockLost:
+    assert claim.token is not None, "it has held the lock"
+    return loss(claim.lock, claim.token, claim.lost.result() if claim.lost.done() else reason)
 
 
 async def _deliver(session: QueueSession, participant: str, letter: bytes) -> None:

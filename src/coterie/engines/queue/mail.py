@@ -26,11 +26,10 @@ class Inquiry(LockFrame, frozen=True):
 
 
 class HoldOrder(LockFrame, frozen=True):
-    """Have a process end its hold of a lock: `orders` says when that is believed."""
+    """Have a process look whether an operator wants its hold of a lock to end: `orders` says how."""
 
-    sender: str  # where the answer goes, and whose entry in the queue says that it is an operator
+    sender: str  # the operator, whose entry in the queue says which holds
     lock: str
-    token: int  # a hold with a larger one has begun since the operator looked
 
 
 class HoldEnded(LockFrame, frozen=True):

@@ -27,6 +27,8 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from coterie.locks.value import ValueRecord
+
 
 class SessionLost(Exception):  # noqa: N818 - says what is the matter
     """The session is over, with all of its entries."""
@@ -118,6 +120,52 @@ class CondemningSession(Protocol):
         Return its lease. Its entries stay, for it does not know that yet: others have to see it silent for that
         long, from now on, before they remove it. None of them is let in earlier than without this call.
         """
+
+
+class ValueStore(Protocol):
+    """Where a session keeps the values of locks, by the rules of `coterie.locks.value`.
+
+    Each call raises `SessionLost` if the server knows the session no more, and `Unavailable` if its outcome is not
+    known: a write may take effect later then, as long as its entry is there.
+    """
+
+    async def read(self, lock: str, token: int | None) -> ValueRecord | None:
+        """Return the newest record that any write has left, once no crash takes it back.
+
+        With the token of a holder, no write of an earlier hold takes effect afterwards.
+        """
+
+    async def write(self, ticket: Ticket, record: ValueRecord, *, is_alone: bool) -> bool:
+        """Write a record, and return True when it is durable; False if it is late.
+
+        In the one step that writes, the server compares: the entry is there, in a session that is not over, so it is
+        still inside; and the version is above the stored one. `is_alone` says that no earlier write of this hold may
+        still be under way: then a record without data need not be kept.
+        """
+
+    async def all(self) -> list[ValueRecord]:
+        """Return all records."""
+
+
+@runtime_checkable
+class TransactionalStore(Protocol):
+    """A store that can write a value within a transaction of the user's."""
+
+    async def write_in(self, connection: object, record: ValueRecord) -> bool:
+        """Write a record in the transaction that is open on a connection, which commits it; False if it is late.
+
+        That transaction may end after the hold. So a read with the token of a later holder waits for it, and lets
+        none of an earlier hold write afterwards.
+        """
+
+
+@runtime_checkable
+class ValueSession(Protocol):
+    """A session that can keep values."""
+
+    @property
+    def values(self) -> ValueStore | None:
+        """Where they are kept; None if this server keeps none."""
 
 
 class Server(Protocol):

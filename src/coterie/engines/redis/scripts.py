@@ -180,8 +180,12 @@ return {past()}
 
 # Move the counter on; return it, how many entries the session has, and what is seen of the past and of the
 # neighbour: the next session in the order of names. So those that live observe all sessions.
+#
+# A server whose memory is full refuses commands that may need some, unless the script has written before: so the
+# first command is one that is never refused, and does nothing. A full memory then ends no hold.
 RENEW = _script("""
 local session = ARGV[1]
+redis.call('PERSIST', P .. 's:' .. session)
 if not is_ours(session, ARGV[2]) then return {-1} end
 local counter = redis.call('HINCRBY', P .. 's:' .. session, 'n', 1)
 local found = {counter, redis.call('HLEN', P .. 'e:' .. session), past()}
@@ -305,6 +309,34 @@ for _, lock in ipairs(locks) do
 end
 return found
 """)
+
+# The value of a lock, and whether it was written in this run of the server.
+READ_VALUE = _script("""
+local found = redis.call('HMGET', P .. 'v:' .. ARGV[1], 'record', 'run')
+local run = redis.call('HGET', P .. 'past', 'run')
+return {found[1] or '', found[2] and found[2] == run and 1 or 0}
+""")
+
+# Write the value of a lock by an entry that is inside alone, over a lower version; without a record, remove it.
+WRITE_VALUE = _script("""
+local lock, member, version, record = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+if not is_ours(ARGV[1], ARGV[2]) then return -1 end
+if string.sub(member, 1, 1) ~= 'x' or past() ~= '' or inside(lock)[1] ~= member then return 0 end
+local key = P .. 'v:' .. lock
+local stored = redis.call('HGET', key, 'version')
+if stored and stored >= version then return 0 end
+if record == '' then
+  redis.call('DEL', key)
+  redis.call('SREM', P .. 'values', lock)
+else
+  redis.call('SADD', P .. 'values', lock)
+  local run = redis.call('HGET', P .. 'past', 'run')
+  redis.call('HSET', key, 'version', version, 'run', run, 'record', record)
+end
+return 1
+""")
+
+VALUES = _script("return redis.call('SMEMBERS', P .. 'values')")
 
 # End a session of ours.
 CLOSE = _script("""

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +28,7 @@ from coterie.engines.queue.observation import LOOKS_PER_LEASE, PAST, Observation
 from coterie.engines.queue.server import QueueEntry, ServerNode, SessionLost
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.redis import scripts
+from coterie.engines.redis.values import RedisValues
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 from coterie.locks.legible import legible
 from coterie.system.aio import Tasks
@@ -43,12 +45,17 @@ BEATS_PER_LEASE = 3
 CALL_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
 LAPSED = "it was removed: its lease has run out for those who wait, an operator has ended it, or the server has lost it"
+CLOSED = "it was restarted or emptied"
 GONE = -1  # what a script answers whose session is over
 SECURE = ("rediss", "valkeys")
 
-# A replica that may be promoted, a start, a full memory; then a full disk, and a lack of replicas.
+# A replica that may be promoted, a start, a full memory; then a script of others that takes long, a replica without
+# its primary, a full disk, and a lack of replicas. Before version 7 a script quotes the error of its command.
 PASSING = (exceptions.ReadOnlyError, exceptions.BusyLoadingError, exceptions.OutOfMemoryError)
-PASSING_CODES = ("MISCONF ", "NOREPLICAS ")
+PASSING_CODES = re.compile(
+    r"(BUSY|MASTERDOWN|MISCONF|NOREPLICAS) "
+    r"|ERR Error running script .*: -(LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY) "
+)
 
 # uvloop raises RuntimeError where asyncio raises OSError: at the use of a connection that was reset.
 FAILURES = (OSError, RuntimeError, exceptions.RedisError)
@@ -304,6 +311,7 @@ class RedisSession:
         self._connecting = asyncio.Lock()
         self._calls: dict[asyncio.Task[Any], None] = {}  # that go on if their callers do not
         self._tasks = Tasks()
+        self.values = RedisValues(connection.server, self._ask, self._call_to_the_end, self._member)
 
     async def start(self) -> None:
         """Announce the session, renew it from now on, and listen to news."""
@@ -522,9 +530,11 @@ class RedisSession:
         if closed:
             self._past_seconds = longest / 1000
             self._observed.saw(PAST, closed.decode(), self._past_seconds, system.now())
+            self._told.closed(CLOSED, self._observed.removal_at(PAST))
             self._seen.set()
         else:
             self._observed.forget(PAST)
+            self._told.closed("", system.now())
 
     async def _remove_silent(self) -> None:
         """Remove sessions that were silent for their whole lease; open what is closed."""
@@ -547,7 +557,7 @@ class RedisSession:
     async def _open_past(self, closed: str, seconds: float) -> None:
         """Open the server: the longest lease from before has passed since it was seen closed."""
         if await self._ask(scripts.OPEN_PAST, closed, round(seconds * 1000)):
-            self._observed.forget(PAST)
+            self._learn_of_past(b"", 0)
 
     # Orders of operators
 
@@ -684,7 +694,7 @@ def _read(shown: Sequence[bytes | int]) -> Iterator[tuple[str, int, float]]:
 
 def _passes(error: exceptions.ResponseError) -> bool:
     """Return True if the server may do the same again later, without a change of its configuration."""
-    return isinstance(error, PASSING) or str(error).startswith(PASSING_CODES)
+    return isinstance(error, PASSING) or PASSING_CODES.match(str(error)) is not None
 
 
 def _channel(participant: str) -> str:

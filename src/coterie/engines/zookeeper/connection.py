@@ -42,6 +42,13 @@ RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 0.5}
 
 # Answers like others: what they mean depends on the request.
 USUAL = (exceptions.NoNodeError, exceptions.NodeExistsError, exceptions.NotEmptyError)
+# The same in a transaction, and what it says of the steps beside the one that does not fit.
+UNFIT = (
+    *USUAL,
+    exceptions.BadVersionError,
+    exceptions.RolledBackError,
+    exceptions.RuntimeInconsistency,
+)
 REFUSED = (exceptions.NoAuthError, exceptions.AuthFailedError, exceptions.InvalidACLError)
 
 logger = logging.getLogger("coterie.engines")
@@ -271,15 +278,38 @@ class ZooKeeperConnection:
 
         Without a connection none is sent: kazoo would keep it until there is one.
         """
+        return self._sent(lambda: getattr(self._client, f"{method}_async")(*arguments, **named))
+
+    def _sent(self, request: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Send what a call of the client sends, and return what becomes its answer."""
         self.check()
         if not self.is_up:
             raise Unavailable(f"{self}: {self._journal.trouble}")
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._outstanding[future] = None
         future.add_done_callback(self._outstanding.pop)
-        result = getattr(self._client, f"{method}_async")(*arguments, **named)
-        result.rawlink(partial(_take, future))
+        request().rawlink(partial(_take, future))
         return future
+
+    async def transact(self, *steps: tuple[Any, ...]) -> bool:
+        """Carry out checks and changes together; return False, with nothing changed, if one does not fit the nodes.
+
+        Args:
+            steps: Each is the name of a method of kazoo's `TransactionRequest`, and its arguments.
+        """
+
+        def commit() -> Any:
+            request = self._client.transaction()
+            for method, *arguments in steps:
+                getattr(request, method)(*arguments)
+            return request.commit_async()
+
+        (answers,) = await self.answers(self._sent(commit))
+        errors = [each for each in answers if isinstance(each, Exception)]
+        for error in errors:
+            if not isinstance(error, UNFIT):
+                raise self._error(error)
+        return not errors
 
     async def answers(self, *sent: asyncio.Future[Any], limit: float | None = None) -> list[Any]:
         """Wait for the answers to requests; an error that says how a node stands is one, too."""

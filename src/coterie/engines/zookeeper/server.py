@@ -23,6 +23,7 @@ from coterie.engines.queue.url import TLS_PARAMETERS, WITNESS, parse_server_url
 from coterie.engines.queue.witness import watched
 from coterie.engines.zookeeper import names
 from coterie.engines.zookeeper.connection import ZooKeeperConnection, ask_node
+from coterie.engines.zookeeper.values import ZooKeeperValues
 from coterie.errors import CoterieError, Unavailable
 from coterie.system.aio import Tasks
 
@@ -120,6 +121,7 @@ class ZooKeeperSession:
         self._watches: dict[str, list[asyncio.Event]] = {}
         self._mail = asyncio.Event()
         self._tasks = Tasks()
+        self.values = ZooKeeperValues(self._connection, path, self._find_entry)
 
     async def start(self) -> None:
         """Connect, renew the session from now on, and listen to mail."""
@@ -451,6 +453,11 @@ class ZooKeeperSession:
                 for path, found in zip(paths, stats, strict=True):
                     if found is not None and not found.numChildren:
                         await connection.answers(connection.send("delete", path))
+
+    def _find_entry(self, ticket: Ticket) -> str | None:
+        """Return the path of an entry, as far as it is known to be on the server."""
+        own = self._begun.get(ticket)
+        return None if own is None else own.path
 
     def _queue(self, lock: str) -> str:
         return f"{self._queues}/{names.escape(lock)}"

@@ -4,14 +4,19 @@ The first pass follows the waits: which owners hold the locks that are waited fo
 for, which owners hold that, and so on. A lock about which nothing is said is taken to be free, and an owner
 about which nothing is said is taken to run. If a deadlock shows, all its holds are asked about once
 more. Neither waits nor holds recur, since each has a number or a token of its own.
+
+Another program may say anything: that it waits for a million locks, each of which it holds in the name of an owner
+that waits for a million others. So a search takes in so much of it and no more. What is left out counts as not said,
+which can hide a deadlock and never makes one up.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from coterie.algorithms.deadlock.condition import Condition, all_of
-from coterie.algorithms.deadlock.double_collect import cores
+from coterie.algorithms.deadlock.double_collect import core_of
 from coterie.algorithms.deadlock.explanation import Explanation, explain
 from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.errors import DeadlockDetected, DeadlockMember
@@ -35,8 +40,9 @@ if TYPE_CHECKING:
 class Collection:
     """One pass: what has been said so far, and which locks are still to be asked about."""
 
-    def __init__(self, roots: Iterable[LockOwner]) -> None:
-        """Begin with the owners whose waits are in question."""
+    def __init__(self, roots: Iterable[LockOwner], limit: float = math.inf) -> None:
+        """Begin with the owners whose waits are in question; take in so many holds and parts of waits."""
+        self._left = limit
         self.holds: dict[Wanted, tuple[Hold, ...]] = {}
         self.owners: dict[OwnerId, LockOwner] = {}
         self._wanted: dict[Wanted, None] = {}
@@ -50,18 +56,31 @@ class Collection:
     def hear(self, wanted: Wanted, holds: Sequence[Hold] = ()) -> None:
         """Take what is said about a lock; nothing means that it is free, or that its holder is unknown."""
         self._wanted.pop(wanted, None)
-        self.holds[wanted] = tuple(holds)
-        for hold in holds:
+        told = tuple(holds) if len(holds) <= self._left else ()
+        self._left -= len(told)
+        self.holds[wanted] = told
+        for hold in told:
             self._meet(hold.owner)
 
     def _meet(self, owner: LockOwner) -> None:
-        known = self.owners.setdefault(owner.id, owner)
-        if known.wait != owner.wait:
+        known = self.owners.get(owner.id)
+        if known is None:
+            self.owners[owner.id] = self._taken_in(owner)
+        elif known.wait != owner.wait:
             # Two waits of one owner are reported in one pass: so it has gone on in between.
-            self.owners[owner.id] = LockOwner(owner.id, owner.process, owner.task, None)
-        elif owner.wait is not None:
-            new = [lock for lock in owner.wait.condition.targets() if lock not in self.holds]
-            self._wanted |= dict.fromkeys(new)
+            self.owners[owner.id] = _running(owner)
+
+    def _taken_in(self, owner: LockOwner) -> LockOwner:
+        """Note what an owner waits for; if that is too much, it is taken to run."""
+        if owner.wait is None:
+            return owner
+        size = owner.wait.size
+        if size > self._left or math.isinf(size):
+            return _running(owner)
+        self._left -= size
+        new = [lock for lock in owner.wait.condition.targets() if lock not in self.holds]
+        self._wanted |= dict.fromkeys(new)
+        return owner
 
     def graph(self) -> Graph[Node]:
         """Return all that was said as one graph; its order does not depend on the order of the answers."""
@@ -77,11 +96,18 @@ class Collection:
 
     def suspicions(self) -> list[Suspicion]:
         """List the deadlocks that show: one for each end of the waits."""
-        told = [hold for holds in self.holds.values() for hold in holds]
-        return [
-            Suspicion(core, [self.owners[node] for node in core.nodes if isinstance(node, OwnerId)])
-            for core in cores(self.graph(), told)
-        ]
+        order = {lock: place for place, lock in enumerate(self.holds)}
+        found = []
+        for nodes in self.graph().cores():
+            locks = sorted((n for n in nodes if isinstance(n, Wanted)), key=order.__getitem__)
+            core = core_of(nodes, [hold for lock in locks for hold in self.holds[lock]])
+            owners = [self.owners[node] for node in nodes if isinstance(node, OwnerId)]
+            found.append(Suspicion(core, owners))
+        return found
+
+
+def _running(owner: LockOwner) -> LockOwner:
+    return LockOwner(owner.id, owner.process, owner.task, None)
 
 
 def _of_nodes(condition: Condition[Wanted]) -> Condition[Node]:

@@ -8,6 +8,7 @@ hold that is reported twice has lasted all the time between.
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 NAME_LENGTH_MAX = 512
+DEPTH_MAX = 16  # of a condition: another program may write any that a decoder takes
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH_MAX)]  # for decoders
 Time: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=253_402_300_799)]  # before the year 10000
@@ -69,6 +71,18 @@ class LockWait(msgspec.Struct, frozen=True, array_like=True):
     since: Time  # the same in seconds since 1970, for people
     picked: int = 0  # how often its owner has been a victim in vain
     gives_way: bool = True  # False: its participant detects nothing, and cannot be the victim
+
+    @property
+    def size(self) -> float:
+        """How many parts its condition has; infinitely many where no program nests them like this."""
+        size = 0
+        groups: tuple[Condition[Wanted], ...] = (self.condition,)
+        for _ in range(DEPTH_MAX):
+            size += sum(group.size for group in groups)
+            groups = tuple(inner for group in groups for inner in group.groups)
+            if not groups:
+                return size
+        return math.inf
 
 
 class LockOwner(msgspec.Struct, frozen=True, array_like=True):

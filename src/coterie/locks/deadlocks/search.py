@@ -26,6 +26,7 @@ FIRST_PAUSE_SECONDS = 0.05  # or more, where round trips are long
 PAUSE_ROUND_TRIPS = 4
 FIRST_PAUSE_SECONDS_MAX = 0.5
 PAUSE_SECONDS_MAX = 5.0
+TAKEN_IN_MAX = 10_000  # holds and parts of waits, in one search: others may name any number
 SPREAD = 0.25  # of each pause, at random, so that not all ask at the same moment
 
 logger = logging.getLogger("coterie.deadlocks")
@@ -156,7 +157,7 @@ class DeadlockSearch:
         from coterie.locks.deadlocks.collection import Collection  # noqa: PLC0415 - seldom needed
 
         self._waits.searches += 1
-        collection = Collection([self._waits.describe(owner) for owner in owners])
+        collection = Collection(map(self._waits.describe, owners), TAKEN_IN_MAX)
         while wanted := collection.wanted():
             for lock, holds in (await self._ask(wanted)).items():
                 collection.hear(lock, holds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import stat
 import weakref
@@ -21,6 +22,7 @@ from coterie.locks.deadlocks.reports import LockOwner, LockWait, OwnerId, Wanted
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.folder import Folder
+    from coterie.engines.file.directory.program_record import ReadingLimit
 
 UNBORN = ".new"
 CONTENT_BYTES_MAX = 1 << 20
@@ -66,8 +68,10 @@ class Notice:
                 os.close(descriptor)
 
 
-def read_wait(board: Folder, owner: OwnerId, user: int) -> LockWait | None:
-    """Read in which wait an owner is; None if it has put up no notice, or is dead.
+def read_wait(
+    board: Folder, owner: OwnerId, user: int, limit: ReadingLimit | None = None
+) -> LockWait | None:
+    """Read in which wait an owner is; None if it has put up no notice, or is dead, or the limit does not permit it.
 
     Only that user may speak for it.
     """
@@ -79,13 +83,19 @@ def read_wait(board: Folder, owner: OwnerId, user: int) -> LockWait | None:
         found = os.fstat(notice)
         if found.st_uid != user or not stat.S_ISREG(found.st_mode):
             return None
+        if limit is not None and not limit.permits(found):
+            return None
         fcntl.flock(notice, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         content = os.read(notice, min(found.st_size, CONTENT_BYTES_MAX))
         # A notice that another version of coterie wrote says nothing to us: its owner seems to run.
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             wait = msgspec.json.decode(content, type=LockOwner).wait
-            if wait is not None and all(map(_is_wanted, wait.condition.targets())):
+            if (
+                wait is not None
+                and math.isfinite(wait.size)
+                and all(map(_is_wanted, wait.condition.targets()))
+            ):
                 return wait
         return None
     else:

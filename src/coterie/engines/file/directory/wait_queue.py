@@ -39,6 +39,7 @@ OPEN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 READ_QUEUE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 RECORD = struct.Struct("<QQQ8x")  # the program, its request, and the bell that wakes it
 OPEN_TRIES = 100
+PLACES_LOOKED_AT_MAX = 256
 FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
@@ -121,7 +122,11 @@ class WaitQueue:
         nearest = self.position - RECORD.size
         if not self._is_taken(nearest):
             found, low = None, 0
-            while (low_one := self._obstacle(low)) is not None:
+            # So many, since another user may lock any number of places. One before the nearest does as well:
+            # when it has gone, we look again.
+            for _ in range(PLACES_LOOKED_AT_MAX):
+                if (low_one := self._obstacle(low)) is None:
+                    break
                 found, low = low_one, low_one + 1
             if found is None:
                 return None
@@ -193,8 +198,12 @@ def first_waiter(descriptor: int, start: int) -> QueuedWaiter | None:
     first = byte_lock.obstacle(descriptor, byte_lock.ALONE, start, None)
     if first is None:
         return None
-    # The kernel names a lock in the range, not always the first of them.
-    while (before := byte_lock.obstacle(descriptor, byte_lock.ALONE, start, first)) is not None:
+    # The kernel names a lock in the range, not always the first of them. One that is rung before its turn rings
+    # the first.
+    for _ in range(PLACES_LOOKED_AT_MAX):
+        before = byte_lock.obstacle(descriptor, byte_lock.ALONE, start, first)
+        if before is None:
+            break
         first = before
     return _read(descriptor, first)
 

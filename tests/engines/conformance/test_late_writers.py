@@ -1,0 +1,97 @@
+"""A write of a hold that is over is refused by the server itself: of a program that is stopped, killed, or cut off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+import coterie
+from tests.engines.conformance.suppliers import LEASED, VALUES
+from tests.engines.conformance.test_broken_links import before
+from tests.engines.conformance.test_conformance import need, programs, taken
+from tests.engines.conformance.test_values import data_of
+from tests.locks.memory import in_loop
+
+if TYPE_CHECKING:
+    from tests.engines.conformance.suppliers import Supplier
+    from tests.engines.conformance.users import Users
+
+LOOKS = 20  # for a write that has arrived by then
+
+
+async def stays(c: coterie.Coordinator, name: str, data: bytes) -> bool:
+    """Return True if nothing is written in the time in which a request that has arrived is carried out."""
+    for _ in range(LOOKS):
+        if data_of(await c.read(name)) != data:
+            return False
+        await asyncio.sleep(0.01)
+    return True
+
+
+@in_loop
+async def test_a_write_that_arrives_late_does_nothing(supplier: Supplier, name: str) -> None:
+    """Also if the next holder has only read."""
+    need(supplier, VALUES)
+    async with (
+        before(supplier) as proxy,
+        coterie.connect(supplier.url(proxy.port)) as cut_off,
+        coterie.connect(supplier.url()) as c,
+    ):
+        held = await taken(cut_off, name)
+        await held.write(b"1")
+        proxy.hold_back()
+        proxy.refuses = True  # or the session would go on over another connection
+        writing = asyncio.create_task(held.write(b"late"))
+        async with c.lock(name) as own:
+            assert data_of(await own.read()) == b"1"
+            proxy.deliver()
+            with pytest.raises((coterie.LockLost, coterie.Unavailable)):
+                await writing
+            assert await stays(c, name, b"1")
+            await own.write(b"2")
+        assert await stays(c, name, b"2")
+
+
+@in_loop
+async def test_a_program_that_was_stopped_as_it_wrote_is_refused(
+    supplier: Supplier, users: Users, name: str
+) -> None:
+    """It goes on with the very request, before it looks whether it holds the lock."""
+    need(supplier, VALUES)
+    need(supplier, LEASED)
+    (user,) = await asyncio.to_thread(users.start, 1)
+    async with programs(supplier, 1) as (c,):
+        await asyncio.to_thread(user.do, "take", name)
+        await asyncio.to_thread(user.do, "write", name, "1")
+        user.tell("stop", name, "late")
+        async with c.lock(name) as own:
+            assert data_of(await own.read()) == b"1"
+            user.process.send_signal(signal.SIGCONT)
+            assert await asyncio.to_thread(user.hear) == {"written": False}
+            assert await stays(c, name, b"1")
+
+
+@in_loop
+async def test_what_a_killed_program_was_about_to_write_is_there_or_never(
+    supplier: Supplier, users: Users, name: str
+) -> None:
+    need(supplier, VALUES)
+    (user,) = await asyncio.to_thread(users.start, 1)
+    async with programs(supplier, 1) as (c,):
+        await asyncio.to_thread(user.do, "take", name)
+        await asyncio.to_thread(user.do, "write", name, "0")
+        user.tell("count", name)
+        for _ in range(3):
+            await asyncio.to_thread(user.hear)
+        user.process.kill()
+        async with c.lock(name) as own:
+            found = data_of(await own.read())
+            assert found is not None
+            assert await stays(c, name, found)
+        told = user.process.communicate()[0].splitlines()
+        last = json.loads(told[-1])["written"] if told else 3
+        assert int(found) in (last, last + 1)
