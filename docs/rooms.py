@@ -40,6 +40,7 @@ ROOMS = {
     "cluster.voter": "algorithms.mutex cluster.membership cluster.runtime cluster.wire errors locks"
     " system telemetry",
     "cluster.wire": "algorithms.mutex cluster.runtime errors locks system telemetry",
+    "contrib": "errors locks sync",
     "coteries": "errors",
     "dashboard": "algorithms.deadlock diagram errors locks",
     "diagram": "trace",

@@ -101,8 +101,10 @@ def test_no_url_shows_a_password() -> None:
         (f"postgres://user:{PASSWORD}@127.0.0.1:1/x", "asyncpg"),
         (f"rediss://user:{PASSWORD}@127.0.0.1:1", "redis"),
         (f"zookeeper://user:{PASSWORD}@127.0.0.1:1", "kazoo"),
+        (f"mariadb://user:{PASSWORD}@127.0.0.1:1", "pymysql"),
+        (f"mysqls://user:{PASSWORD}@127.0.0.1:1", "pymysql"),
     ],
-    ids=["etcd", "postgresql", "redis", "zookeeper"],
+    ids=["etcd", "postgresql", "redis", "zookeeper", "mariadb", "mysql"],
 )
 def test_no_engine_shows_its_password_in_an_error_or_a_log(
     url: str, client: str, caplog: pytest.LogCaptureFixture
@@ -235,9 +237,9 @@ def test_a_command_under_a_lock_inherits_no_secret_but_the_names_of_files(tmp_pa
         "COTERIE_SECRET_FILE": "/etc/coterie/secret",
         "COTERIE_URL": f"file:{tmp_path}",
     }
-    for options in ((), ("-w", "5s"), ("--also", "y")):
+    for options in (("lock",), ("lock", "-w", "5s"), ("lock", "--also", "y"), ("elect",)):
         ran = subprocess.run(
-            [*COTERIE, "lock", *options, "x", "--", sys.executable, "-c", script],
+            [*COTERIE, *options, "x", "--", sys.executable, "-c", script],
             env=environment,
             capture_output=True,
             text=True,

@@ -48,7 +48,7 @@ COSTS = {
     "etcd": Costs(2, 1, 0),  # it renews over a stream
     "valkey": Costs(2, 2, 4),
     "mariadb": Costs(2, 4, 4),  # a turn with the ring and the look that follows it
-    "nats": Costs(3, 5, 10),
+    "nats": Costs(3, 6, 10),  # a turn of 5, and renewals of 3
     "postgresql": Costs(2, 2, 4),
     "zookeeper": Costs(6, 5, 2),
 }

@@ -208,10 +208,10 @@ class CasSession:
     def _learn(self, renewal: Renewal) -> None:
         """Observe the past, and the neighbour: so those that live observe all sessions."""
         self._learn_of_past(renewal.past)
-        found = renewal.neighbour
-        self._neighbour.keep([found.name] if found else [])
-        if found:
-            self._neighbour.saw(*found, system.now())
+        found = [renewal.neighbour, *renewal.others] if renewal.neighbour else []
+        self._neighbour.keep(each.name for each in found)
+        for each in found:
+            self._neighbour.saw(*each, system.now())
         self._news.set()
 
     async def _compare(self, run: str) -> None:

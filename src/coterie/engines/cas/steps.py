@@ -46,6 +46,7 @@ class Renewal(NamedTuple):
     neighbour: (
         CountedSession | None
     )  # the next living session in the order of names, around the end
+    others: Sequence[CountedSession] = ()  # those after it
 
 
 class EntryBefore(NamedTuple):

@@ -32,6 +32,7 @@ from coterie.engines.mariadb.connection import (
 )
 from coterie.engines.mariadb.values import MariadbValues
 from coterie.engines.queue.engine import QueueEngine
+from coterie.engines.queue.nonsense import author_of, sensible, sensibly
 from coterie.engines.queue.observation import Observations
 from coterie.engines.queue.server import Author, QueueEntry, ServerNode, SessionLost, Ticket, inside
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
@@ -107,7 +108,8 @@ class MariadbServer:
             raise error_of(str(self), error) from None
         finally:
             await connection.close()
-        _, version, _, is_read_only = answer.rows[0][0]
+        with sensible(self):
+            _, version, _, is_read_only = answer.rows[0][0]
         return [ServerNode(self._url.shown, version, "replica" if is_read_only else "primary")]
 
 
@@ -133,6 +135,10 @@ class MariadbSteps:
         self._tasks = Tasks()
         self.values = MariadbValues(server, session, self._ask)
 
+    def __str__(self) -> str:
+        """Name the server for people."""
+        return str(self._server)
+
     @property
     def known(self) -> int:
         """The highest number that this process was given."""
@@ -144,6 +150,7 @@ class MariadbSteps:
 
     # Sessions
 
+    @sensibly
     async def open(self) -> tuple[float, ServerPast]:
         """Begin the session."""
         connection = await self._connected()
@@ -152,20 +159,24 @@ class MariadbSteps:
         answer = await self._ask_on(connection, text)
         return answer.sent_at, self._past(answer.rows[1])
 
+    @sensibly
     async def find(self) -> int | None:
         """Read the counter."""
         ((_, _, _, counter, _),) = (await self._ask(statements.past(self._session))).rows[0]
         return None if counter is None else int(counter)
 
+    @sensibly
     async def renew(self, counter: int) -> Renewal | None:
         """Move the counter on; in the same request look around."""
         answer = await self._ask(statements.renew(self._session, counter))
         if not answer.changed[0]:
             return None
         _, past, ((entries,),), others = answer.rows
-        neighbour = next((CountedSession(shown(n), c, lease) for n, c, lease in others), None)
-        return Renewal(answer.sent_at, self._past(past), entries, neighbour)
+        found = [CountedSession(shown(name), counter, lease) for name, counter, lease in others]
+        neighbour = found[0] if found else None
+        return Renewal(answer.sent_at, self._past(past), entries, neighbour, found[1:])
 
+    @sensibly
     async def remove(self, session: str, counter: int) -> bool:
         """Make a session dead, then remove its entries."""
         answer = await self._ask(statements.kill(session, counter))
@@ -173,11 +184,13 @@ class MariadbSteps:
             await self.sweep(session)
         return bool(answer.changed[0])
 
+    @sensibly
     async def sweep(self, session: str) -> None:
         """Remove the entries of a session that is over, and wake those behind."""
         answer = await self._ask(statements.sweep(session), tries=TRIES)
         await self._wake(await self._connected(), answer.rows[0])
 
+    @sensibly
     async def condemn(self, lock: str, participant: str) -> float | None:
         """End the renewals of a participant that is inside."""
         answer = await self._ask(statements.condemn(lock, participant), tries=TRIES)
@@ -207,6 +220,7 @@ class MariadbSteps:
 
     # Entries
 
+    @sensibly
     async def join(
         self, ticket: Ticket, author: Author, leaving: Ticket | None
     ) -> tuple[ServerPast, Sight]:
@@ -221,17 +235,20 @@ class MariadbSteps:
             self._ring(self._ears(answer.rows[5], shared=leaving.shared))
         return past, sights[ticket]
 
+    @sensibly
     async def look(self, tickets: Sequence[Ticket]) -> tuple[ServerPast, dict[Ticket, Sight]]:
         """Look at all of these entries in one request."""
         answer = await self._ask(statements.look(self._session, tickets))
         return self._past(answer.rows[0]), _sights(tickets, answer.rows[0])
 
+    @sensibly
     async def leave(self, ticket: Ticket) -> None:
         """Remove an entry, and wake those who are inside then."""
         text = statements.leave(self._session, ticket)
         answer = await self._ask(text, tries=TRIES)
         self._ring(self._ears(answer.rows[1], shared=ticket.shared))
 
+    @sensibly
     async def own(self) -> list[Ticket]:
         """Return all entries of the session."""
         answer = await self._ask(statements.own(self._session))
@@ -239,17 +256,19 @@ class MariadbSteps:
             Ticket(shown(lock), bool(shared), attempt) for lock, shared, attempt in answer.rows[0]
         ]
 
+    @sensibly
     async def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
         """Read queues."""
         answer = await self._ask(statements.lines(locks))
         found: dict[str, list[tuple[Author, bool]]] = {}
         for lock, shared, participant, process, since in answer.rows[0]:
-            author = Author(shown(participant), shown(process), since)
+            author = author_of(shown(participant), shown(process), since)
             found.setdefault(shown(lock), []).append((author, bool(shared)))
         return {lock: _line(queue) for lock, queue in found.items()}
 
     # News
 
+    @sensibly
     async def send(self, participant: str, letter: bytes) -> None:
         """Leave a letter, and wake its reader."""
         text = statements.post(participant, system.secret(8).hex(), letter)
@@ -266,7 +285,12 @@ class MariadbSteps:
                     wake()
                 asked_at = system.now()
                 text = statements.listen(self._participant, self._bell, seconds, read)
-                *_, ((is_ours,),), rows = (await self._ear.ask(text)).rows
+                with sensible(self._server):
+                    *_, ((is_ours,),), rows = (await self._ear.ask(text)).rows
+                    read = [number for number, _, _ in rows]
+                    letters: dict[bytes, bytes] = {}
+                    for _, letter, part in rows:
+                        letters[letter] = letters.get(letter, b"") + part
             except (CoterieError, ServerError) as error:
                 if not isinstance(error, ServerError) or error.code != INTERRUPTED:
                     await asyncio.sleep(RETRY_SECONDS)
@@ -276,10 +300,6 @@ class MariadbSteps:
                 await asyncio.sleep(RETRY_SECONDS)
             if rows or system.now() - asked_at < seconds:
                 wake()
-            read = [number for number, _, _ in rows]
-            letters: dict[bytes, bytes] = {}
-            for _, letter, part in rows:
-                letters[letter] = letters.get(letter, b"") + part
             for body in letters.values():
                 mail(body)
 
@@ -377,9 +397,10 @@ class MariadbSteps:
         made = MariadbConnection(self._url, limit)
         try:
             greeted = await made.connect()
-            await _prepare(made, greeted, self._url.path)
-            longest = max(self._lease, self._server.lease)
-            return made, await schema.enter(made, longest, self._server.known)
+            with sensible(self._server):
+                await _prepare(made, greeted, self._url.path)
+                longest = max(self._lease, self._server.lease)
+                return made, await schema.enter(made, longest, self._server.known)
         except ServerError as error:
             made.terminate()
             found = error_of(str(self._server), error)

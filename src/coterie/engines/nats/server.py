@@ -25,7 +25,7 @@ from coterie.engines.nats.records import DEAD, ENDED, SessionRecord, Subjects
 from coterie.engines.nats.stream import SUBJECTS_MAX, LockStream, TooMany
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.nonsense import read_author, sensible
-from coterie.engines.queue.observation import Observations
+from coterie.engines.queue.observation import NEIGHBOURS, Observations
 from coterie.engines.queue.server import QueueEntry, ServerNode, SessionLost, Ticket, inside
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.errors import CoterieError, Unavailable, UsageError
@@ -211,18 +211,19 @@ class NatsSteps:
         if not self._is_counted:  # servers that have an older state show it to a new connection
             entries = len(await self.own())
             self._is_counted = True
-        return Renewal(sent_at, past, entries, await self._longest_silent(stream))
+        silent = await self._longest_silent(stream)
+        return Renewal(sent_at, past, entries, silent[0] if silent else None, silent[1:])
 
-    async def _longest_silent(self, stream: LockStream) -> CountedSession | None:
-        """Return the session whose renewal is the oldest of all: one that has died is that, soon."""
-        found = await stream.first(self._subjects.sessions)
-        if found is None:
-            return None
-        name, record = self._subjects.read_session(found.subject), self._read_session(found)
-        if record is None:
-            await self.sweep(name)
-            return None
-        return CountedSession(name, found.number, record.lease) if name != self._session else None
+    async def _longest_silent(self, stream: LockStream) -> list[CountedSession]:
+        """Return the sessions whose renewals are the oldest of all: those that have died are among them, soon."""
+        sessions: list[CountedSession] = []
+        for found in await stream.first(self._subjects.sessions, NEIGHBOURS):
+            name, record = self._subjects.read_session(found.subject), self._read_session(found)
+            if record is None:
+                await self.sweep(name)
+            elif name != self._session:
+                sessions.append(CountedSession(name, found.number, record.lease))
+        return sessions
 
     async def remove(self, session: str, counter: int) -> bool:
         """Make a session dead, then remove its entries."""

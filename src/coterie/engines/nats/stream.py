@@ -101,11 +101,9 @@ class LockStream:
             await asyncio.sleep(READY_SECONDS)
         return await self.get(subject)
 
-    async def first(self, subjects: str) -> Stored | None:
-        """Return the message of some subjects that was written before all others."""
-        request = {"seq": 1, "next_by_subj": subjects}
-        answer = await self.connection.ask(self._direct, msgspec.json.encode(request))
-        return self._stored(answer)
+    async def first(self, subjects: str, count: int) -> list[Stored]:
+        """Return the messages of some subjects that were written before all others."""
+        return await self._page(subjects, 1, count)
 
     async def last(self, subjects: Sequence[str], least: int = 0) -> list[Stored]:
         """Return the messages of some subjects in the order of their numbers, all of one moment.
@@ -137,15 +135,15 @@ class LockStream:
         found: list[Stored] = []
         number = 1
         while True:
-            request = {"seq": number, "next_by_subj": subjects, "batch": PAGE}
-            answers = await self.connection.ask_for_batch(
-                self._direct, msgspec.json.encode(request)
-            )
-            page = self._batch(answers)
+            page = await self._page(subjects, number, PAGE)
             found += page
             if len(page) < PAGE:
                 return found
             number = page[-1].number + 1
+
+    async def _page(self, subjects: str, number: int, count: int) -> list[Stored]:
+        request = msgspec.json.encode({"seq": number, "next_by_subj": subjects, "batch": count})
+        return self._batch(await self.connection.ask_for_batch(self._direct, request))
 
     # The stream itself
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -12,7 +13,11 @@ from coterie.errors import Unavailable
 from coterie.locks.legible import legible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Coroutine, Iterator
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+SelfT = TypeVar("SelfT")
 
 # What reading an answer raises, here and in clients, which trust their servers.
 NONSENSE = (
@@ -38,6 +43,19 @@ def sensible(server: object) -> Iterator[None]:
         yield
     except NONSENSE as error:
         raise Unavailable(f"{server}: an answer makes no sense: {describe(error)}") from error
+
+
+def sensibly(
+    step: Callable[Concatenate[SelfT, Given], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[SelfT, Given], Coroutine[Any, Any, Result]]:
+    """Make the same of a method that asks a server and reads its answer; its object is called like the server."""
+
+    @functools.wraps(step)
+    async def checked(self: SelfT, /, *positional: Given.args, **named: Given.kwargs) -> Result:
+        with sensible(self):
+            return await step(self, *positional, **named)
+
+    return checked
 
 
 def describe(error: Exception) -> str:
