@@ -39,7 +39,7 @@ class GroupMember:
         """Show the group and how the membership stands."""
         return f"<GroupMember of {self.name!r} {'there' if self.held.valid else 'gone'}>"
 
-    async def list(self) -> list[Party]:
+    async def parties(self) -> list[Party]:
         """List all members, this one included; the oldest first."""
         self._session.check()
         return in_order(await self._session.engine.holders(self.name))

@@ -35,9 +35,9 @@ class GroupMember:
         """Show the group and how the membership stands."""
         return repr(self._inner)
 
-    def list(self) -> list[Party]:
+    def parties(self) -> list[Party]:
         """List all members, this one included; the oldest first."""
-        return self._loop.run(self._inner.list)
+        return self._loop.run(self._inner.parties)
 
     def watch(self) -> Iterator[list[Party]]:
         """Follow the members: the present ones first, then after each change."""

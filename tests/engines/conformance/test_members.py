@@ -35,7 +35,7 @@ async def seen(me: coterie.GroupMember, wanted: list[str]) -> list[Party]:
 @in_loop
 async def test_all_see_who_joins_and_who_leaves(supplier: Supplier, name: str) -> None:
     async with programs(supplier, 2) as (ann, bob), ann.members(name, note="a") as me:
-        assert notes(await me.list()) == ["a"]
+        assert notes(await me.parties()) == ["a"]
         async with bob.members(name, note="b") as other:
             for each in (me, other):
                 first, second = await seen(each, ["a", "b"])
@@ -52,7 +52,7 @@ async def test_tasks_of_one_program_are_members_of_their_own(supplier: Supplier,
 
         async def join() -> None:
             async with ann.members(name, note="2"), bob.members(name, note="3"):
-                assert sorted(notes(await me.list())) == ["1", "2", "3"]
+                assert sorted(notes(await me.parties())) == ["1", "2", "3"]
 
         await asyncio.create_task(join())
         await seen(me, ["1"])
@@ -93,7 +93,7 @@ async def test_who_takes_the_lock_alone_waits_for_all_to_leave(
 
 def test_threads_do_the_same(supplier: Supplier, name: str) -> None:
     with coterie.sync.connect(supplier.url()) as c, c.members(name, note="me") as me:
-        assert notes(me.list()) == ["me"]
+        assert notes(me.parties()) == ["me"]
         assert notes(next(me.watch())) == ["me"]
         assert me.held.valid
         with (
