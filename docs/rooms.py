@@ -40,6 +40,7 @@ ROOMS = {
     "cluster.voter": "algorithms.mutex cluster.membership cluster.runtime cluster.wire errors locks"
     " system telemetry",
     "cluster.wire": "algorithms.mutex cluster.runtime errors locks system telemetry",
+    "contrib": "errors locks sync",
     "coteries": "errors",
     "dashboard": "algorithms.deadlock diagram errors locks",
     "diagram": "trace",
@@ -47,7 +48,7 @@ ROOMS = {
     "lab": "diagram errors lab.play lab.web",
     "lab.audit": "engines errors lab.isolation lab.serializability locks system transactions",
     "lab.charts": "diagram errors",
-    "lab.detect": "algorithms.deadlock errors lab.simulate trace",
+    "lab.detect": "algorithms.deadlock catalogue errors lab.explore lab.simulate trace",
     "lab.explore": "clocks errors process trace",
     "lab.isolation": "lab.serializability",
     "lab.play": "algorithms.deadlock catalogue coteries diagram errors lab.explore lab.scenario"

@@ -22,6 +22,7 @@ REAL_FILES = (
     "test_alerts.py",
     "test_audit_stores.py",
     "test_change_page.py",
+    "test_contrib.py",
     "test_cluster_page.py",
     "test_dashboard_browser.py",
     "test_deploy.py",

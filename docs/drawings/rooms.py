@@ -29,7 +29,7 @@ BANDS = (
     ("Laboratory", "cli.lab lab", "imports all bands", PALETTE[3]),
     (
         "Service",
-        "cli cluster dashboard engines locks sync telemetry testing transactions",
+        "cli cluster contrib dashboard engines locks sync telemetry testing transactions",
         "imports no room of the laboratory",
         PALETTE[0],
     ),

@@ -1,0 +1,1 @@
+"""Django: the management command `once`, for a project with `"coterie.contrib.django"` in its INSTALLED_APPS."""
