@@ -169,3 +169,15 @@ def test_the_picture_of_the_page_is_the_one_that_the_command_draws(
     run(["history", str(HISTORIES / "on-call.jsonl"), "-o", "svg"])
     picture = (HISTORIES / "on-call.svg").read_text(encoding="utf-8")
     assert capsys.readouterr().out == picture
+
+
+@pytest.mark.parametrize(
+    "history", ["", '{"transaction": "T1", "op": "write", "key": "x", "value": 1}\n']
+)
+def test_a_history_in_which_nothing_has_committed_shows_nothing(
+    history: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "history.jsonl"
+    file.write_text(history, encoding="utf-8")
+    assert run(["history", str(file)]) == 3
+    assert capsys.readouterr().out.startswith("vacuous: no transaction")

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from coterie.algorithms.mutex.permission.ricart_agrawala import Reply, RicartAgrawala
+from coterie.clocks import Stamp
 from coterie.errors import UsageError
 from coterie.lab.explore import (
     Always,
@@ -29,7 +30,7 @@ from coterie.lab.explore import (
 )
 from coterie.lab.explore.budget import Watch
 from coterie.lab.explore.properties import MUTEX
-from coterie.process import Channel, Outbox, Payload, Process, ProcessId, Seat
+from coterie.process import Channel, Entered, Mutex, Outbox, Payload, Process, ProcessId, Seat
 from coterie.trace import Header, Sent, Violated
 
 if TYPE_CHECKING:
@@ -280,3 +281,42 @@ def test_a_search_in_which_no_process_waits_verifies_nothing(
 ) -> None:
     verdict = call()
     assert (verdict.verdict, verdict.reason, verdict.liveness) == ("vacuous", reason, "")
+
+
+class Counting(Mutex[Any]):
+    """Enters at once, counts how often, and keeps that where it does harm."""
+
+    size: int
+    entered: int = 0
+    of_late: int = 0  # begins again, and so has an end
+    log: tuple[Any, ...] = ()
+
+    def acquire(self, out: Outbox[Any]) -> None:
+        self.entered += 1
+        self.of_late = (self.of_late + 1) % 100
+        out.tell(Entered())
+
+    def release(self, out: Outbox[Any]) -> None: ...
+
+    def receive(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None: ...
+
+
+class Logging(Counting):
+    def acquire(self, out: Outbox[Any]) -> None:
+        self.log = (*self.log, {"stamp": Stamp(3, 1)})
+        out.tell(Entered())
+
+
+@pytest.mark.parametrize(("kind", "field"), [(Counting, "entered"), (Logging, "log")])
+def test_a_search_that_is_stopped_names_the_field_that_grows(
+    kind: type[Counting], field: str
+) -> None:
+    verdict = check([kind(1, 1)], entries=None, max_states=500)
+    assert verdict.verdict == "unfinished"
+    assert f"; field {field!r} grows (2" in verdict.reason
+
+
+def test_and_none_where_states_come_again() -> None:
+    verdict = check(processes(3), entries=3, max_states=500)
+    assert verdict.verdict == "unfinished"
+    assert verdict.reason.endswith("no violation was found so far")

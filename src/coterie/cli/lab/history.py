@@ -64,7 +64,7 @@ def command(
     null, one of a key that is appended to sees a list. The version is the place of a write in the order
     of the versions of its key; without versions, the values written to a key must differ. A field
     "session" names the session of a transaction. Exits with 0 if the history is serializable, 1 if not,
-    3 if that could not be decided.
+    3 if that could not be decided, or if nothing has committed.
     """  # noqa: D301 - Click needs the character itself
     content = file.read()
     gc.disable()  # there is no garbage among so many objects, and looking for it takes long
@@ -87,7 +87,14 @@ def command(
             click.echo(draw_serialization(report), nl=False)
         case _:
             _print(report, levels)
+    if _is_vacuous(report):
+        return 3
     return {True: 0, False: 1, None: 3}[report.serializable]
+
+
+def _is_vacuous(report: Report) -> bool:
+    """Return whether there is nothing to be judged: an empty log must not pass for a good one."""
+    return bool(report.serializable) and not report.transactions
 
 
 VERDICTS = {True: "serializable", False: "not serializable", None: "undecided"}
@@ -113,7 +120,10 @@ def _levels(
 
 def _print(report: Report, levels: dict[str, bool | None]) -> None:
     plural = "" if report.transactions == 1 else "s"
-    click.echo(f"{VERDICTS[report.serializable]}: {report.transactions} transaction{plural}")
+    if _is_vacuous(report):
+        click.echo("vacuous: no transaction is known to have committed, so nothing was shown")
+    else:
+        click.echo(f"{VERDICTS[report.serializable]}: {report.transactions} transaction{plural}")
     if report.undecided:
         click.echo(report.undecided)
     for names, fate in (

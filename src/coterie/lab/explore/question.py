@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from coterie.lab.explore.canonical import Canonical
 from coterie.lab.explore.counterexample import counterexample
 from coterie.lab.explore.findings import DEADLOCK, NO_ERROR
+from coterie.lab.explore.growth import find_growth
 from coterie.lab.explore.search import Search
 from coterie.lab.explore.tables.moves import Moves
 from coterie.lab.explore.verdict import Verdict, all_hold
@@ -49,7 +50,7 @@ class Question:
                 watch, f"a process raised {describe_error(error, self.seats[0].process)}"
             )
         search = self._search(moves, initial, watch)
-        verdict = self._verdict(search, watch)
+        verdict = self._verdict(search, moves, watch)
         if search.inspector.finding:
             verdict.counterexample, verdict.depth = counterexample(
                 search, moves, initial, self._fresh_seats(), self.header
@@ -84,7 +85,7 @@ class Question:
             codec.restore(codec.save(seat)) for codec, seat in zip(codecs, self.seats, strict=True)
         ]
 
-    def _verdict(self, search: Search, watch: Watch) -> Verdict:
+    def _verdict(self, search: Search, moves: Moves, watch: Watch) -> Verdict:
         inspector, states = search.inspector, search.index.size
         finding, vacuous = inspector.finding, _vacuous(search)
         if finding:
@@ -94,6 +95,9 @@ class Question:
             if search.full and self.device is not None:
                 what = f"memory of the GPU ({self.device})"
             reason = f"the {what} ran out after {states:,} states; no violation was found so far"
+            growth = find_growth(moves.seats)
+            if growth is not None:
+                reason = f"{reason}; {growth}"
         elif vacuous:
             reason = f"nothing was shown: {vacuous}"
         else:
