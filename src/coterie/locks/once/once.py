@@ -140,7 +140,7 @@ class Run:
 async def insist(held: Held, call: Callable[[], Awaitable[Result]]) -> Result:
     """Read or write the record, and again while the server is away, until the lease ends that the holder has now.
 
-    A write whose outcome is not known is settled by the same write once more: nobody else writes meanwhile. Without a
+    A write whose outcome is not known is settled by the same write once more: no other holder writes meanwhile. Without a
     lease, as in a directory, what fails does not pass.
     """
     until = held.expires_at
