@@ -63,14 +63,14 @@ class Records(NamedTuple):
         return made, ((PAST, made.closed),) if made.closed else ()
 
     def renew(self, session: int, _: int) -> tuple[Records, object]:
-        """Move the counter on, and show the neighbour: the next session in the order of names."""
+        """Move the counter on, and show the neighbours: the next sessions in the order of names."""
         counter = self.counter(session)
         if not self._serves(session):
             return self, None
         made = self.put(session, counter + 1)
         others = [other for other, _ in made.sessions if other != session]
-        following = [other for other in others if other > session] or others
-        return made, (counter + 1, made.shown(following[:1]))
+        following = sorted(others, key=lambda other: (other < session, other))
+        return made, (counter + 1, made.shown(following))
 
     def join(self, session: int, attempt: int) -> tuple[Records, object]:
         """Enter the queue, or look again: the number if that is inside, else all sessions before."""

@@ -197,6 +197,17 @@ async def test_a_program_that_dies_with_no_one_waiting_is_buried_by_its_neighbou
 
 
 @in_loop
+async def test_many_that_died_with_no_one_waiting_cost_one_lease(server: PostgresqlServer) -> None:
+    """A renewal shows several neighbours: else they would be found one after the other."""
+    async with programs(server, 1), raw(server) as other:
+        for number in range(10):
+            await other.execute(statements.OPEN, f"dead{number}", LEASE)
+        async with asyncio.timeout(3 * LEASE):
+            while await alive(server) > 1:  # noqa: ASYNC110 - of other programs there are no events
+                await asyncio.sleep(0.05)
+
+
+@in_loop
 async def test_many_that_died_in_one_line_cost_one_lease(server: PostgresqlServer) -> None:
     """All sessions before a waiter are observed at once, not one after the other."""
     names = [f"dead{number}" for number in range(20)]

@@ -26,6 +26,8 @@ SCHEMES = {
     "mariadbs": "coterie.engines.mariadb",
     "mysql": "coterie.engines.mariadb",
     "mysqls": "coterie.engines.mariadb",
+    "nats": "coterie.engines.nats",
+    "natss": "coterie.engines.nats",
     "postgres": "coterie.engines.postgresql",
     "postgresql": "coterie.engines.postgresql",
     "redis": "coterie.engines.redis",

@@ -9,6 +9,7 @@ import itertools
 import subprocess
 import urllib.error
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,11 @@ import pytest
 import coterie
 from coterie.engines.etcd.channel import EtcdChannel
 from coterie.engines.etcd.messages import KeyChange
+from coterie.engines.etcd.server import EtcdServer, is_sound
 from coterie.engines.etcd.watches import GONE_MAX, EntryWatch, KeyWait
 from coterie.engines.queue import desk
+from coterie.engines.queue.desk import TIMES_MAX
+from coterie.engines.queue.url import parse_server_url
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import (
@@ -31,7 +35,7 @@ from tests.engines.conformance.suppliers import (
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
 
@@ -218,16 +222,100 @@ async def test_a_lease_that_etcd_revokes_is_a_loss_that_is_told(server: EtcdSupp
         held = await ann.lock("revoked").acquire()
         assert held is not None
         task = asyncio.create_task(hold(bob, "revoked"))
-        found = await asyncio.to_thread(server.call, 0, "lease/leases", {})
-        leases = found["leases"]
-        assert isinstance(leases, list)
-        for lease in leases:
-            await asyncio.to_thread(server.call, 0, "lease/revoke", {"ID": lease["ID"]})
+        await revoke_all(server)
         await held.lost
         with pytest.raises(coterie.LockLost):
             await held.release()
         assert await task > held.token
         assert await hold(ann, "revoked") > held.token
+
+
+async def revoke_all(server: EtcdSupplier) -> None:
+    found = await asyncio.to_thread(server.call, 0, "lease/leases", {})
+    leases = found["leases"]
+    assert isinstance(leases, list)
+    for lease in leases:
+        await asyncio.to_thread(server.call, 0, "lease/revoke", {"ID": lease["ID"]})
+
+
+@in_loop
+async def test_a_lease_that_etcd_revokes_is_told_before_the_next_beat(server: EtcdSupplier) -> None:
+    """Before etcd 3.5.13 a leader that was stopped revokes all leases when it goes on."""
+    url = server.url().replace("lease=2", f"lease={6 * PATIENCE_SECONDS:g}")
+    async with coterie.connect(url) as ann:
+        held = await ann.lock("revoked early").acquire()
+        assert held is not None
+        await revoke_all(server)
+        await held.lost
+        with pytest.raises(coterie.LockLost):
+            await held.release()
+        assert await hold(ann, "revoked early") > held.token
+
+
+@pytest.mark.parametrize(
+    ("version", "sound"),
+    [("3.4.30", False), ("3.4.31", True), ("3.5.12", False), ("3.5.13", True), ("3.6.0", True)],
+)
+def test_which_versions_end_no_lease_that_is_renewed(version: str, sound: bool) -> None:
+    assert is_sound(version) is sound
+
+
+@in_loop
+async def test_a_cluster_that_may_end_leases_is_warned_of_once(
+    server: EtcdSupplier, caplog: pytest.LogCaptureFixture
+) -> None:
+    version = (await EtcdServer(parse_server_url(server.url(), port=0)).nodes())[0].version
+    two = server.url().replace("?", f",localhost:{server.port}?")
+    async with coterie.connect(two) as c:
+        await hold(c, "warned")
+        async with c.lock("warned", lease=2):
+            pass
+    said = [each for each in caplog.messages if "may end the leases" in each]
+    assert len(said) == (not is_sound(version))
+
+
+@in_loop
+async def test_a_program_whose_entry_was_removed_is_not_let_in(server: EtcdSupplier) -> None:
+    async with coterie.connect(server.url()) as ann, coterie.connect(server.url()) as bob:
+        held = await ann.lock("removed").acquire()
+        assert held is not None
+        task = asyncio.create_task(hold(bob, "removed"))
+        while await asyncio.to_thread(entries, server, "removed") < 2:  # noqa: ASYNC110 - no events
+            await asyncio.sleep(0.01)
+        key, end = (base64.b64encode(f"coterie/q/removed{m}".encode()).decode() for m in ":;")
+        found = await asyncio.to_thread(
+            server.call,
+            0,
+            "kv/range",
+            {"key": key, "range_end": end, "sort_order": "DESCEND", "sort_target": "CREATE"},
+        )
+        kvs = found["kvs"]
+        assert isinstance(kvs, list)
+        await asyncio.to_thread(server.call, 0, "kv/deleterange", {"key": kvs[0]["key"]})
+        await held.release()
+        assert await task > int(kvs[0]["create_revision"]) * TIMES_MAX + TIMES_MAX
+
+
+@in_loop
+async def test_a_join_that_is_carried_out_after_it_was_made_again_and_left_leaves_no_entry(
+    server: EtcdSupplier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late: list[Callable[[], Awaitable[bytes]]] = []
+    call = EtcdChannel.call
+
+    async def delaying(self: EtcdChannel, method: str, request: bytes, limit: float) -> bytes:
+        if method == "KV/Txn" and not late:
+            late.append(partial(call, self, method, request, limit))
+            raise coterie.Unavailable("no answer in time")
+        return await call(self, method, request, limit)
+
+    async with coterie.connect(server.url()) as ann:
+        monkeypatch.setattr(EtcdChannel, "call", delaying)
+        await hold(ann, "late-again")
+        while await asyncio.to_thread(entries, server, "late-again"):  # noqa: ASYNC110 - no events
+            await asyncio.sleep(0.01)
+        await late[0]()
+        assert await asyncio.to_thread(entries, server, "late-again") == 0
 
 
 @in_loop

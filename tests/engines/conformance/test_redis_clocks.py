@@ -104,7 +104,7 @@ async def test_a_server_that_is_emptied_lets_no_program_in_before_leases_are_ove
 
 @in_loop
 async def test_a_program_that_died_is_found_by_those_that_do_not_wait(server: MovedValkey) -> None:
-    """Each renewal shows the neighbour, and all of them together every session."""
+    """Each renewal shows the neighbours, and all of them together every session."""
     async with contextlib.AsyncExitStack() as stack:
         several = [await stack.enter_async_context(coterie.connect(server.url())) for _ in range(3)]
         async with cut_off(server):

@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import math
+import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
@@ -36,19 +38,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from coterie.engines.etcd.messages import KeyChange, KeyValue
+    from coterie.engines.etcd.messages import FoundKey, KeyChange, KeyValue
     from coterie.engines.queue.server import Author, SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
 
 QUEUES = b"coterie/q/"
 MAILBOXES = b"coterie/m/"
 ABANDONED = b"coterie/a/"
+# From these on a leader that was stopped for a while ends no lease that was renewed elsewhere meanwhile (etcd#15247).
+SOUND_SINCE = {(3, 4): 31, (3, 5): 13}
+HERE = b"here."  # in our mailbox, what is no letter
 LIVES = b"coterie/w/"  # of the sessions, by lease
 KNOWN_MAX = 1024  # lives of others
 LEASE_SECONDS_MIN = 2  # a lease of etcd counts in seconds, and not below its election ticks
 BEATS_PER_LEASE = 3
 CALL_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
+ENDED = "its lease has run out at etcd"
+
+logger = logging.getLogger("coterie.engines")
 
 _encode_author = msgspec.msgpack.Encoder().encode
 
@@ -75,6 +83,7 @@ class EtcdServer:
         self.lease = url.lease_from(self.lease_min)
         self._url = url
         self._next = itertools.cycle(range(len(url.addresses)))
+        self._warned = len(url.addresses) == 1  # which is not led by another one
 
     def __str__(self) -> str:
         """Name the cluster for people."""
@@ -103,15 +112,42 @@ class EtcdServer:
         try:
             told.renewed(sent_at)
             await session.start()
+            await self._warn(channel, limit)
         except BaseException:
             await session.close()
             raise
         return session
 
+    async def _warn(self, channel: EtcdChannel, limit: float) -> None:
+        """Say once what a member of that version may do to leases."""
+        if self._warned:
+            return
+        with contextlib.suppress(CoterieError), sensible(channel):
+            status = api.status(await channel.call("Maintenance/Status", b"", limit))
+            self._warned = True
+            if not is_sound(status.version):
+                logger.warning(
+                    "%s: version %s may end the leases of programs that live, when its leader goes on that was"
+                    " stopped for longer than a lease: then two programs hold a lock for a moment. Version 3.4.31,"
+                    " 3.5.13 or newer does not",
+                    self,
+                    status.version,
+                    extra={"event": "etcd-outdated"},
+                )
+
     async def nodes(self) -> list[ServerNode]:
         """Ask each member by itself; one that knows no leader can decide nothing."""
         members = [self._url._replace(addresses=[address]) for address in self._url.addresses]
         return list(await asyncio.gather(*map(_node, members)))
+
+
+def is_sound(version: str) -> bool:
+    """Return whether etcd of that version ends no lease that is renewed; True where it does not say."""
+    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    if numbers is None:
+        return True
+    major, minor, patch = map(int, numbers.groups())
+    return patch >= SOUND_SINCE.get((major, minor), 0)
 
 
 async def _node(url: ServerUrl) -> ServerNode:
@@ -153,12 +189,17 @@ class EtcdSession:
         self._lost = ""
         self._limit = min(CALL_SECONDS_MAX, self.lease)
         self._created: dict[Ticket, Created] = {}
+        # A join of these was not answered, and may be carried out after they are left.
+        self._doubtful: set[Ticket] = set()
         self._lives: dict[bytes, str] = {}  # of others, by lease
         self._letters = itertools.count(1)
         self._ready = asyncio.Event()
         self._tasks = Tasks()
         mailbox = MAILBOXES + f"{participant}/".encode()
         self._mailbox = (mailbox, after(mailbox))
+        # A key of our lease. Where that ends, the watch of our mail shows it before the next beat would.
+        self._here = mailbox + HERE + f"{lease.id:x}".encode()
+        self._is_here = False
         self.values = EtcdValues(channel, self._call, self._find_entry)
         self._refusal: ConfigError | None = None
         self._watches = Watches(
@@ -179,6 +220,8 @@ class EtcdSession:
             ) from None
         if self._refusal is not None:
             raise self._refusal
+        await self._call("KV/Put", api.put(self._here, b"", self._id))
+        self._is_here = True
 
     async def close(self) -> None:
         """End the lease; etcd removes all keys that go with it."""
@@ -218,7 +261,7 @@ class EtcdSession:
         with sensible(self._channel):
             left = api.lease(answer).seconds
         if left <= 0:
-            raise SessionLost("its lease has run out at etcd")
+            raise SessionLost(ENDED)
         self._told.renewed(sent_at)
 
     def _end(self, reason: str) -> None:
@@ -244,12 +287,16 @@ class EtcdSession:
         read_last = api.chunk(1, api.get(*way, limit=2, order=api.DESCENDING, keys_only=True))
         then = [read_last, api.chunk(2, api.put(key, _encode_author(author), self._id))]
         if leaving is not None:
-            then.insert(0, api.chunk(3, api.delete(self._key(leaving))))
+            then[:0] = self._leaves(leaving)
         read_own = api.chunk(1, api.get(key, keys_only=True))
         compare = [api.absent(key), api.absent(self._abandoned(ticket))]
-        written = await self._call("KV/Txn", api.transaction(compare, then, [read_own]))
+        try:
+            written = await self._call("KV/Txn", api.transaction(compare, then, [read_own]))
+        except BaseException:
+            self._doubtful.add(ticket)
+            raise
         if leaving is not None:
-            self._created.pop(leaving, None)
+            self._forget(leaving)
         with sensible(self._channel):
             answer = api.done(written)
             (read,) = answer.reads
@@ -290,7 +337,10 @@ class EtcdSession:
             finally:
                 waiting.give_up()
             self._check()
-            if gone.revision and (alone or (gone.passed_on and b":x." in near)):
+            if gone.revision and gone.passed_on and b":x." in near:
+                return number
+            if gone.revision and alone:
+                await self._check_entry(ticket, gone.revision)
                 return number
             seen, near = max(seen, gone.revision), b""
 
@@ -301,12 +351,32 @@ class EtcdSession:
         event that made us look; or else another holder might be hidden, or one that has gone be
         waited for.
         """
+        start, end = _way(ticket)
+        answer = await self._read_since(seen, start, end, limit=2, created_before=number)
+        seen = max(seen, answer.revision)
+        if not answer.keys:
+            await self._check_entry(ticket, seen)
+            return seen, b"", False
+        return seen, answer.keys[0].key, len(answer.keys) == 1
+
+    async def _check_entry(self, ticket: Ticket, seen: int) -> None:
+        """End the session if our entry, which nothing is in the way of, is gone: etcd has ended the lease."""
+        answer = await self._read_since(seen, self._key(ticket), b"", limit=1)
+        if not answer.keys:
+            self._end(ENDED)
+            raise SessionLost(self._lost)
+
+    async def _read_since(
+        self, seen: int, start: bytes, end: bytes, *, limit: int, created_before: int = 0
+    ) -> FoundKey:
+        """Read the last keys of a range at the member that is asked, or at the leader if that one lags behind."""
         for serializable in (True, False):
             request = api.get(
-                *_way(ticket),
-                limit=2,
+                start,
+                end,
+                limit=limit,
                 order=api.DESCENDING,
-                created_before=number,
+                created_before=created_before,
                 serializable=serializable,
                 keys_only=True,
             )
@@ -315,8 +385,7 @@ class EtcdSession:
                 answer = api.found(written)
             if answer.revision >= seen:
                 break
-        near = answer.keys[0].key if answer.keys else b""
-        return max(seen, answer.revision), near, len(answer.keys) == 1
+        return answer
 
     # The end of others, seen on this machine
 
@@ -352,19 +421,32 @@ class EtcdSession:
         await self._call("Lease/LeaseRevoke", api.number(1, int(lease, 16)))
 
     async def leave(self, ticket: Ticket) -> None:
-        """Delete our key.
-
-        Where it is not known whether `join` has created it, its request may still be under way and
-        arrive later than this one. A mark, which goes with our lease, then stops it.
-        """
+        """Delete our key."""
         delete = api.delete(self._key(ticket))
-        if ticket in self._created:
+        if ticket in self._created and ticket not in self._doubtful:
             await self._call("KV/DeleteRange", delete)
         else:
-            mark = api.put(self._abandoned(ticket), b"", self._id)
-            request = api.transaction([], [api.chunk(3, delete), api.chunk(2, mark)])
-            await self._call("KV/Txn", request)
+            try:
+                await self._call("KV/Txn", api.transaction([], self._leaves(ticket)))
+            except Unavailable:  # a server that is full takes no marks
+                await self._call("KV/DeleteRange", delete)
+                raise
+        self._forget(ticket)
+
+    def _leaves(self, ticket: Ticket) -> list[bytes]:
+        """Return the operations that delete our key for good.
+
+        Where a join was not answered, its request may still be under way and arrive later than this one, also if
+        another one has created the key. A mark, which goes with our lease, then stops it.
+        """
+        operations = [api.chunk(3, api.delete(self._key(ticket)))]
+        if ticket in self._doubtful or ticket not in self._created:
+            operations.append(api.chunk(2, api.put(self._abandoned(ticket), b"", self._id)))
+        return operations
+
+    def _forget(self, ticket: Ticket) -> None:
         self._created.pop(ticket, None)
+        self._doubtful.discard(ticket)
 
     # Questions
 
@@ -395,15 +477,25 @@ class EtcdSession:
         self._tasks.run(self._read_mail())
 
     async def _read_mail(self) -> None:
+        was_here = self._is_here
         with contextlib.suppress(CoterieError, SessionLost):
-            for letter in await self._read(*self._mailbox):
-                await self._open(letter.key, letter.value)
+            found = {letter.key: letter.value for letter in await self._read(*self._mailbox)}
+            if was_here and self._here not in found:
+                self._end(ENDED)
+            for key, letter in found.items():
+                await self._open(key, letter)
 
     def _receive(self, change: KeyChange) -> None:
-        self._tasks.run(self._open(change.key, change.value))
+        if change.deleted:
+            if change.key == self._here:
+                self._end(ENDED)
+        else:
+            self._tasks.run(self._open(change.key, change.value))
 
     async def _open(self, key: bytes, letter: bytes) -> None:
         """Take a letter out; the one that has deleted it reads it, so it is read once."""
+        if key.startswith(self._mailbox[0] + HERE):
+            return
         with contextlib.suppress(CoterieError, SessionLost):
             answer = await self._call("KV/DeleteRange", api.delete(key))
             with sensible(self._channel):

@@ -126,7 +126,7 @@ class Watches:
         Args:
             channel: Where the stream goes.
             mailbox: The range of keys where our mail arrives.
-            arrived: Takes a letter.
+            arrived: Takes each change there: a letter, or that one has gone.
             connected: Called when letters are heard of, from the first stream on and from each new
                 one; what came before has to be looked up.
             refused: Called when etcd refuses watches although we have just logged in.
@@ -234,8 +234,7 @@ class Watches:
             self._refusals = 0
             self._connected()
         for change in news.changes:
-            if not change.deleted:
-                self._arrived(change)
+            self._arrived(change)
 
     def _hear_key(self, news: Watched) -> None:
         entries = self._by_number.get(news.watch_id)

@@ -172,8 +172,9 @@ class MariadbSteps:
         if not answer.changed[0]:
             return None
         _, past, ((entries,),), others = answer.rows
-        neighbour = next((CountedSession(shown(n), c, lease) for n, c, lease in others), None)
-        return Renewal(answer.sent_at, self._past(past), entries, neighbour)
+        found = [CountedSession(shown(name), counter, lease) for name, counter, lease in others]
+        neighbour = found[0] if found else None
+        return Renewal(answer.sent_at, self._past(past), entries, neighbour, found[1:])
 
     @sensibly
     async def remove(self, session: str, counter: int) -> bool:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coterie.engines.queue.observation import NEIGHBOURS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -98,7 +100,7 @@ def past(session: str) -> str:
 
 
 def renew(session: str, counter: int) -> str:
-    """Move the counter on, if it is still this one; show the neighbour."""
+    """Move the counter on, if it is still this one; show the neighbours."""
     mine = text(session)
     return (
         f"update coterie_session set counter = counter + 1 where name = {mine} and counter = {counter}"
@@ -106,7 +108,7 @@ def renew(session: str, counter: int) -> str:
         f" {past(session)};"
         f" select count(*) from coterie_entry where session = {mine};"
         f" select name, counter, lease from coterie_session where alive and name <> {mine}"
-        f" order by name < {mine}, name limit 1"
+        f" order by name < {mine}, name limit {NEIGHBOURS}"
     )
 
 

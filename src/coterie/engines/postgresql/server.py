@@ -142,7 +142,7 @@ class PostgresqlSession:
         self._late: dict[
             str, tuple[str, int]
         ] = {}  # doubtful entries that were left: for some beats
-        self._neighbour = Observations()  # the next session in the order of names
+        self._neighbours = Observations()  # the next sessions in the order of names
         self._news = asyncio.Event()
         self._over = asyncio.Event()
         self._parts: dict[int, str] = {}  # of letters that are not complete, by sender
@@ -231,12 +231,12 @@ class PostgresqlSession:
                 await self._remove(lock, LockEntry(text))
         return self.lease / BEATS_PER_LEASE
 
-    def _meet(self, neighbour: str | None) -> None:
-        """Observe the next session in the order of names, which each renewal shows."""
-        found = _sessions([neighbour] if neighbour else [])
-        self._neighbour.keep(found)
+    def _meet(self, neighbours: Sequence[str]) -> None:
+        """Observe the next sessions in the order of names, which each renewal shows."""
+        found = _sessions(neighbours)
+        self._neighbours.keep(found)
         for name, (counter, lease, _) in found.items():
-            self._neighbour.saw(name, counter, lease, system.now())
+            self._neighbours.saw(name, counter, lease, system.now())
         self._news.set()
 
     async def _pause(self, seconds: float) -> None:
@@ -336,7 +336,7 @@ class PostgresqlSession:
     async def _watch(self) -> None:
         """Look at the entries that have news, and at the sessions before us; remove those that are over."""
         while not self._lost:
-            next_at = min(self._observed.next_at(), self._neighbour.next_removal_at())
+            next_at = min(self._observed.next_at(), self._neighbours.next_removal_at())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, min(next_at - system.now(), self.lease))):
                     await self._news.wait()
@@ -426,7 +426,7 @@ class PostgresqlSession:
 
     async def _bury(self, now: float) -> None:
         """Remove sessions that were silent for their whole lease; open a run whose past is over."""
-        for observed in (self._observed, self._neighbour):
+        for observed in (self._observed, self._neighbours):
             for name, counter in observed.due(now):
                 if name == PAST:
                     await self._ask(schema.OPEN, counter)

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import functools
 
+from coterie.engines.queue.observation import NEIGHBOURS
+
 DESCRIBE = "select current_setting('server_version'), pg_is_in_recovery()"
 GREET = "select pg_backend_pid(), pg_is_in_recovery(), current_setting('application_name')"
 
@@ -198,12 +200,12 @@ select lock, array(
 
 OPEN = "insert into coterie.session (name, counter, lease, alive) values ($1, 0, $2, true)"
 
-# The next session in the order of names comes along, so that each is watched by another one.
-RENEW = """
+# The next sessions in the order of names come along, so that each is watched by others.
+RENEW = f"""
 update coterie.session mine set counter = counter + 1 where name = $1 and counter = $2 and alive
-returning (
+returning array(
     select name || ' ' || counter || ' ' || lease || ' ' || alive from coterie.session
-    where alive and name <> $1 order by name < $1, name limit 1
+    where alive and name <> $1 order by name < $1, name limit {NEIGHBOURS}
 )
 """
 FIND = "select counter from coterie.session where name = $1 and alive"

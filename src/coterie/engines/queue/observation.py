@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 CLOCK_RATE_ERROR = 0.05  # of a lease, which the clock of any process may gain or lose on true time
 LOOKS_PER_LEASE = 6
+NEIGHBOURS = 16
+"""How many sessions a renewal shows: the next ones in the order of names, around the end.
+
+So programs that live observe all sessions, and of those that died together, with a machine for instance, so many in a
+row are found in the time of one.
+"""
 PAST = "past"
 """The session of all leases from before this run of the server; its counter is the run.
 

@@ -21,6 +21,8 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
+from coterie.engines.queue.observation import NEIGHBOURS
+
 COMMON = """
 local P = '{coterie}:2:'
 local BEFORE_MAX = 32
@@ -129,7 +131,7 @@ class Script(NamedTuple):
 
 
 def _script(body: str) -> Script:
-    text = COMMON + body
+    text = f"local NEIGHBOURS = {NEIGHBOURS}{COMMON}{body}"
     return Script(text, hashlib.sha1(text.encode()).hexdigest())  # noqa: S324 - what EVALSHA takes
 
 
@@ -179,7 +181,7 @@ return {past()}
 """)
 
 # Move the counter on; return it, how many entries the session has, and what is seen of the past and of the
-# neighbour: the next session in the order of names. So those that live observe all sessions.
+# neighbours: the next sessions in the order of names. So those that live observe all sessions.
 #
 # A server whose memory is full refuses commands that may need some, unless the script has written before: so the
 # first command is one that is never refused, and does nothing. A full memory then ends no hold.
@@ -189,9 +191,14 @@ redis.call('PERSIST', P .. 's:' .. session)
 if not is_ours(session, ARGV[2]) then return {-1} end
 local counter = redis.call('HINCRBY', P .. 's:' .. session, 'n', 1)
 local found = {counter, redis.call('HLEN', P .. 'e:' .. session), past()}
-local other = redis.call('ZRANGEBYLEX', P .. 'sessions', '(' .. session, '+', 'LIMIT', 0, 1)[1]
-  or redis.call('ZRANGE', P .. 'sessions', 0, 0)[1]
-if other ~= session then show(found, other) end
+local following = redis.call('ZRANGEBYLEX', P .. 'sessions', '(' .. session, '+', 'LIMIT', 0, NEIGHBOURS)
+local left = NEIGHBOURS - #following
+if left > 0 then
+  for _, other in ipairs(redis.call('ZRANGEBYLEX', P .. 'sessions', '-', '(' .. session, 'LIMIT', 0, left)) do
+    following[#following + 1] = other
+  end
+end
+for _, other in ipairs(following) do show(found, other) end
 return found
 """)
 

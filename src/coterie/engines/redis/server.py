@@ -302,7 +302,7 @@ class RedisSession:
         self._tickets: dict[Ticket, asyncio.Event] = {}  # each with its news
         self._waiting: set[Ticket] = set()
         self._observed = observed  # the sessions before our entries, and the past
-        self._neighbour = Observations()  # the next session in the order of names
+        self._neighbours = Observations()  # the next sessions in the order of names
         self._looked_at = 0.0
         self._past_seconds = 0.0  # the longest lease from before, while the server is closed
         self._seen = asyncio.Event()  # there is something else to observe
@@ -384,14 +384,14 @@ class RedisSession:
                 continue
 
     def _learn_from_renewal(
-        self, entries: int, closed: bytes, longest: int, *neighbour: bytes | int
+        self, entries: int, closed: bytes, longest: int, *neighbours: bytes | int
     ) -> None:
-        """Observe the neighbour and the past; look for entries of ours that no task knows."""
+        """Observe the neighbours and the past; look for entries of ours that no task knows."""
         now = system.now()  # after the arrival of the answer
-        found = list(_read(neighbour))
-        self._neighbour.keep(session for session, _, _ in found)
+        found = list(_read(neighbours))
+        self._neighbours.keep(session for session, _, _ in found)
         for session, counter, lease in found:
-            self._neighbour.saw(session, counter, lease, now)
+            self._neighbours.saw(session, counter, lease, now)
         self._learn_of_past(closed, longest)
         if entries > len(self._tickets):
             self._tasks.run(self._disown())
@@ -481,7 +481,7 @@ class RedisSession:
         """Look at the sessions before us, all in one request, and remove those that are over."""
         while not self._lost:
             beat = self.lease / LOOKS_PER_LEASE
-            next_at = min(self._observed.next_at(), self._neighbour.next_removal_at())
+            next_at = min(self._observed.next_at(), self._neighbours.next_removal_at())
             if self._waiting:
                 next_at = min(next_at, self._looked_at + beat)
             with contextlib.suppress(TimeoutError):
@@ -539,7 +539,7 @@ class RedisSession:
     async def _remove_silent(self) -> None:
         """Remove sessions that were silent for their whole lease; open what is closed."""
         now, past_seconds = system.now(), self._past_seconds  # both before anything is awaited
-        for observed in (self._observed, self._neighbour):
+        for observed in (self._observed, self._neighbours):
             for session, counter in observed.due(now):
                 if session == PAST:
                     await self._open_past(str(counter), past_seconds)
