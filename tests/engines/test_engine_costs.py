@@ -11,6 +11,7 @@ import pytest
 import coterie
 from coterie.engines.etcd.channel import EtcdChannel
 from coterie.engines.mariadb.connection import MariadbConnection
+from coterie.engines.nats.connection import NatsConnection
 from coterie.engines.postgresql.connection import LockConnection
 from coterie.engines.queue import desk
 from coterie.engines.redis.server import RedisConnection
@@ -29,6 +30,7 @@ CALLS: dict[str, tuple[type, tuple[str, ...]]] = {
     "etcd": (EtcdChannel, ("call",)),
     "valkey": (RedisConnection, ("run_script", "publish")),
     "mariadb": (MariadbConnection, ("ask",)),
+    "nats": (NatsConnection, ("ask", "ask_for_batch")),
     "postgresql": (LockConnection, ("ask",)),
     "zookeeper": (ZooKeeperConnection, ("send",)),
 }
@@ -46,6 +48,7 @@ COSTS = {
     "etcd": Costs(2, 1, 0),  # it renews over a stream
     "valkey": Costs(2, 2, 4),
     "mariadb": Costs(2, 4, 4),  # a turn with the ring and the look that follows it
+    "nats": Costs(3, 6, 10),  # a turn of 5, and renewals of 3
     "postgresql": Costs(2, 2, 4),
     "zookeeper": Costs(6, 5, 2),
 }

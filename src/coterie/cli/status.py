@@ -179,7 +179,9 @@ def print_locks(locks: Sequence[LockState], view: str) -> None:
         print_table(["lock", "place", "waiter", "since"], rows)
     else:
         rows = [row for lock in locks for row in _holders(lock)]
-        print_table(["lock", "holder", "token", "since", "waited", "waiting"], rows)
+        header = ["lock", "holder", "token", "since", "waited", "waiting", "note"]
+        width = len(header) if any(row[-1] for row in rows) else len(header) - 1
+        print_table(header[:width], [row[:width] for row in rows])
 
 
 def _waiters(lock: LockState) -> list[list[Any]]:
@@ -194,12 +196,20 @@ def _holders(lock: LockState) -> list[list[Any]]:
     """Return a row for each holder, and for each owner of votes that does not answer."""
     waiting = len(lock.waiters)
     rows: list[list[Any]] = [
-        [lock.name, _name(party), str(party.token), _since(party), _waited(party), waiting]
+        [
+            lock.name,
+            _name(party),
+            str(party.token),
+            _since(party),
+            _waited(party),
+            waiting,
+            party.note,
+        ]
         for party in lock.holders
     ]
-    rows += [[lock.name, f"{owner} (no answer)", "", "", "", waiting] for owner in lock.silent]
+    rows += [[lock.name, f"{owner} (no answer)", "", "", "", waiting, ""] for owner in lock.silent]
     if not rows and lock.waiters:
-        rows = [[lock.name, "-", "", "", "", waiting]]
+        rows = [[lock.name, "-", "", "", "", waiting, ""]]
     return rows
 
 
