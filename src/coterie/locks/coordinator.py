@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -11,8 +10,9 @@ from coterie.locks.members import Members
 from coterie.locks.names import check_name
 from coterie.locks.semaphore import Semaphore, Semaphores
 from coterie.locks.several import LockAll, LockAny
-from coterie.locks.url import SCHEMES, choose_url, scheme_of, url_of, without_password
+from coterie.locks.url import choose_url, engine_of_url, url_of, without_password
 from coterie.locks.value import values_of
+from coterie.system.aio import require_loop
 
 if TYPE_CHECKING:
     import os
@@ -43,7 +43,7 @@ def connect(
     given back.
     """
     found = choose_url(url if url is None or isinstance(url, str) else url_of(url))
-    make = partial(importlib.import_module(SCHEMES[scheme_of(found)]).make_engine, found)
+    make = partial(engine_of_url, found)
     return Coordinator(make(), found, make, observers)
 
 
@@ -73,6 +73,7 @@ class Coordinator:
 
     async def open(self) -> None:
         """Get ready; `async with` does this."""
+        require_loop()
         await self._session.open()
 
     async def close(self) -> None:
