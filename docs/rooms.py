@@ -48,13 +48,13 @@ ROOMS = {
     "lab": "diagram errors lab.play lab.web",
     "lab.audit": "engines errors lab.isolation lab.serializability locks system transactions",
     "lab.charts": "diagram errors",
-    "lab.detect": "algorithms.deadlock errors lab.simulate trace",
+    "lab.detect": "algorithms.deadlock catalogue errors lab.explore lab.simulate trace",
     "lab.explore": "clocks errors process trace",
     "lab.isolation": "lab.serializability",
     "lab.play": "algorithms.deadlock catalogue coteries diagram errors lab.explore lab.scenario"
     " lab.serializability lab.simulate lab.trials process trace transactions"
     " transactions.schemes",
-    "lab.prove": "catalogue diagram errors lab.explore process",
+    "lab.prove": "catalogue diagram errors lab.explore lab.trials process transactions transactions.site",
     "lab.scenario": "catalogue errors process trace",
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
     "lab.simulate": "catalogue clocks errors lab.scenario process trace",

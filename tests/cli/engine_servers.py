@@ -1,4 +1,4 @@
-"""Servers of tests for the commands: an etcd and a Valkey of their own, as the conformance suite has them."""
+"""Servers of tests for the commands, as the conformance suite has them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tests.engines.conformance.suppliers import Supplier
 
-KINDS = ("etcd", "mariadb", "valkey")
+KINDS = ("etcd", "mariadb", "nats", "valkey")
 
 
 class EngineServer(Directory):

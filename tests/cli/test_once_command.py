@@ -149,6 +149,16 @@ def test_an_operator_has_it_run_again(locks: Directory) -> None:
     assert [row[2] for row in listed(locks, "nightly")] == ["done", "again", "done"]
 
 
+def test_the_status_says_whether_a_job_is_as_it_should_be(locks: Directory) -> None:
+    assert locks.run("status", "once").returncode == 0
+    locks.run("once", *DAILY, "--", "true")
+    good = locks.run("status", "once")
+    assert (good.returncode, good.stdout) == (0, locks.run("once", "--list").stdout)
+    locks.run("once", "bad", "--period", "1", "--", "false")
+    assert locks.run("status", "once").returncode == 1
+    assert json.loads(locks.run("status", "once", "-o", "json").stdout)[0]["condition"] == "failed"
+
+
 def test_an_alert_can_look_at_the_figures(locks: Directory) -> None:
     locks.run("once", "nightly", "--every", "1d", "--", "true")
     locks.run("once", "bad", "--every", "1h", "-c", "exit 1")

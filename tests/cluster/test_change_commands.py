@@ -629,6 +629,32 @@ def test_a_spare_does_not_wait_for_a_cluster_that_cannot_be_formed(tmp_path: Pat
     asyncio.run(main())
 
 
+def test_a_voter_that_missed_a_change_is_told_by_the_command_that_finishes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change was complete, so nothing was done, and one that had hung waited for a program to tell it."""
+
+    async def ask_nobody(*_: object) -> None:
+        """Leave out what a node does at its start, as one does that goes on."""
+
+    monkeypatch.setattr("coterie.cluster.node.catch_up", ask_nobody)
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await made.stop("b")
+            assert await made.command("set", "lease=5s") == 0
+            await made.start("b")
+            assert (await made.look()).behind == ["b"]
+            assert await made.command("finish", "--dry-run") == 0
+            assert (await made.look()).behind == ["b"]
+            capsys.readouterr()
+            assert await made.command("finish") == 0
+            assert capsys.readouterr().out == "configuration 2: a, b, c\n"
+            assert (await made.look()).behind == []
+
+    asyncio.run(main())
+
+
 def test_a_voter_that_hangs_costs_a_look_no_more_than_its_patience(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

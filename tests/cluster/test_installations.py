@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -324,6 +325,8 @@ def test_a_forgotten_disk_that_keeps_a_new_cluster_from_forming_is_named(
                     in caplog.text
                 )
                 assert f"to which the data directory of node {name} does not belong" in caplog.text
+                # It showed the configuration that it had heard of, and was taken for the old one.
+                assert f"that of {name} is of an earlier" not in caplog.text
             capsys.readouterr()
             assert await made.command("status") == 69
             advice = "just set up again, the data directories of c are of an earlier installation"
@@ -539,6 +542,15 @@ def test_swapped_disks_are_named_and_no_force_is_advised(
             assert "has the disk of voter a" in said.out
             assert "start with their own data directories: a, b" in said.err
             assert "force" not in said.err
+            # It called them spares, and advised to make them voters.
+            assert await asyncio.to_thread(run, ["status", "--url", made.url]) == 69
+            said = capsys.readouterr()
+            assert "disk of another voter" in said.out
+            assert (
+                "a abstains: it has the data directory of voter b: start it with its own"
+                in said.err
+            )
+            assert "replace" not in said.err
             with pytest.raises(UsageError, match="a, b still answer"):
                 check_force(await made.look(), ["c"])
             assert await made.command("set", "lease=5s") == 69
@@ -594,6 +606,28 @@ def test_nothing_is_forced_while_voters_answer_that_have_another_secret(tmp_path
                 check_quorum(known)
 
     asyncio.run(main())
+
+
+@pytest.mark.usefixtures("open_and_guarded")
+def test_nothing_is_forced_while_a_voter_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was stopped was taken for lost; it went on later, and served those that held locks."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            for name in "bc":
+                await made.stop(name)
+            listen = made.config.nodes["b"].listen
+            said = "listens at the address of b and does not"
+            with (
+                socket.create_server((listen.host, listen.port)),  # the kernel answers for it
+                pytest.raises(UsageError, match=said),
+            ):
+                check_force(await made.look(), ["a"])
+            assert [voter.name for voter in check_force(await made.look(), ["a"])] == ["a"]
+
+    virtual_time.run(monkeypatch, main)
 
 
 # Orders that contradict each other, and typing errors

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.cluster.membership.ports import free_ports
+from coterie.testing.nodes import write_document
 from tests.cluster.local_cluster import (
     COTERIE,
     PATIENCE_SECONDS,
@@ -289,6 +291,46 @@ def test_with_an_operator_secret_only_nodes_are_believed(
         cluster.wait(missing, "its connections to be closed")
         started.program(cluster.url, "hold", f"{lock} other", elsewhere=True).read()
         assert is_waited_for(lock)(cluster.state())
+    finally:
+        cluster.end()
+
+
+@needs_root
+def test_nodes_that_were_renumbered_ask_each_other(
+    tmp_path: Path, started: Started, lock: str
+) -> None:
+    """They asked where the others were on record, and a lease had to pass."""
+    secret = tmp_path / "operators"
+    secret.write_text("known to nodes and operators alone")
+    cluster = Processes(tmp_path, lease=LEASE)
+    cluster.document["operator-secret-file"] = str(secret)
+    file = write_document(cluster.document, tmp_path)
+    serve = ("serve", "--config", str(file), "--node", "c")
+    try:
+        cluster.start("a", "b", new=True)
+        third = started.command(*serve, "--new-cluster", elsewhere=True)
+        cluster.wait_for_number(1)
+        for name in "ab":
+            cluster.stop(name)
+        third.kill()
+        third.wait()
+        new = {name: f"127.0.0.1:{port}" for name, port in zip("abc", free_ports(3), strict=True)}
+        for name, address in new.items():
+            cluster.document["nodes"][name] = {"address": address}
+        write_document(cluster.document, tmp_path)
+        cluster.url = cluster.url.replace(
+            cluster.url.removeprefix("coterie://").partition("?")[0], ",".join(new.values())
+        )
+        cluster.start("a", "b")
+        started.command(*serve, elsewhere=True)  # it abstains, and is a witness all the same
+        cluster.wait(lambda state: all(node.report for node in state.nodes), "all nodes to answer")
+        holder = started.program(cluster.url, "hold", lock, elsewhere=True)
+        holder.read()
+        second = started.program(cluster.url, "hold", lock, elsewhere=True)
+        cluster.wait(is_waited_for(lock), "the second to wait")
+        holder.process.kill()
+        second.read()
+        assert " is dead, as node c has seen" in logs(cluster, "ab")
     finally:
         cluster.end()
 

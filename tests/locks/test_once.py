@@ -13,14 +13,18 @@ import pytest
 
 import coterie
 import coterie.sync
+from coterie.locks.once import once
 from coterie.locks.once.record import OnceRecord, decode
 from coterie.locks.once.report import look, order_again
 from coterie.testing import WallClock
 from tests.locks.memory import in_loop
+from tests.locks.test_held_values import ValueMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.locks.memory import MemoryClaim
 
 BERLIN = "Europe/Berlin"
 
@@ -504,12 +508,70 @@ async def test_operators_see_all_jobs(tmp_path: Path) -> None:
             assert (await look(c, "done"))[0].is_overdue
 
 
-# Programs that are killed: `python -m tests.locks.once_kills 50` kills before each line
+# Servers that are away for a moment
+
+
+class Outages(ValueMemory):
+    """Answers each other call with an error, and carries out a write or not before that."""
+
+    def __init__(self, *, carries_out: bool) -> None:
+        super().__init__()
+        self.carries_out = carries_out
+        self.calls = 0
+        self.lease_seconds = 60.0
+
+    def fail(self) -> None:
+        self.calls += 1
+        if self.calls % 2:
+            raise coterie.Unavailable("the server does not answer")
+
+    async def read_value(self, name: str, claim: MemoryClaim | None = None) -> coterie.Value | None:
+        if claim is not None:
+            self.fail()
+        return await super().read_value(name, claim)
+
+    async def write_value(
+        self, claim: MemoryClaim, sequence: int, data: bytes | None
+    ) -> coterie.Value | None:
+        if self.carries_out:
+            await super().write_value(claim, sequence, data)
+        self.fail()
+        return await super().write_value(claim, sequence, data)
+
+
+@pytest.mark.parametrize("carries_out", [True, False])
+@in_loop
+async def test_a_record_is_written_again_while_the_hold_lasts(
+    carries_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(once, "RETRY_SECONDS", 0.0)
+    engine = Outages(carries_out=carries_out)
+    async with coterie.Coordinator(engine, "memory:") as c:
+        async with c.once("nightly", "1", attempts=2) as run:
+            assert run.attempt == 1
+        assert engine.calls == 6
+        record = decode("nightly", engine.records["nightly"].data or b"")
+        assert (record.starts, record.last.state, len(record.runs)) == (1, "done", 1)
+
+
+@in_loop
+async def test_a_record_is_not_written_any_more_when_the_lease_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(once, "RETRY_SECONDS", 3600.0)  # more than the lease
+    engine = Outages(carries_out=False)
+    engine.calls = 1  # the first read succeeds
+    async with coterie.Coordinator(engine, "memory:") as c:
+        with pytest.raises(coterie.Unavailable):
+            await c.once("nightly", "1").acquire()
+        assert not await c.locked("nightly")
+
+
+# Programs that are killed: `python -m tests.locks.once_kills 50` kills before each line, and on servers
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_programs_that_are_killed_between_any_two_steps(tmp_path: Path, attempts: int) -> None:
-    (tmp_path / "whole").mkdir()
     killed = subprocess.run(
         [sys.executable, "-m", "tests.locks.once_kills", "--some", str(attempts), str(tmp_path)],
         check=True,

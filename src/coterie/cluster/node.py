@@ -14,7 +14,7 @@ from coterie.cluster.membership.proof import Prover
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
-from coterie.cluster.voter.recovery import catch_up, find_rivals, recover
+from coterie.cluster.voter.recovery import catch_up, find_rivals, others, recover
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.listener import Listener, stop_serving
@@ -25,7 +25,7 @@ from coterie.errors import ConfigError, CoterieError, Unavailable
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from coterie.cluster.membership.config import Config
     from coterie.cluster.membership.membership import Membership
@@ -74,9 +74,10 @@ class Node:
             ask_nodes=self._ask_nodes if config.witness else None,
             trusts_programs=not config.security.operator_secret,
         )
+        self._start = system.secret(16).hex()
         self._listener = Listener(
             config.local_node(name),
-            system.secret(16).hex(),
+            self._start,
             self.voting.clock,
             self.voting.admit,
             credentials=self._credentials,
@@ -113,8 +114,8 @@ class Node:
         if self._storage is not None and not self._storage.is_old and self._is_first:
             self._tasks.run(form(self.config, self.voting))
         if self._storage is not None and self.voting.voter.number >= 0:
-            self._tasks.run(self._catch_up())
-            self._tasks.run(find_rivals(self.config, self.voting))
+            self._tasks.run(self._end_if(catch_up(self.config, self.voting)))
+            self._tasks.run(self._end_if(find_rivals(self.config, self.voting, self._start)))
         decided = self.voting.membership
         if not self._has_disk_of_another(decided):
             if not self.voting.votes:
@@ -137,14 +138,13 @@ class Node:
 
     def _has_disk_of_another(self, decided: Membership) -> bool:
         """Say whose data directory it is, if volumes were swapped or one was copied."""
-        identity, number = self.voting.voter.identity, decided.configuration.number
-        owners = [decided.at(seat).name for seat in decided.seats if decided.disk(seat) == identity]
-        if not decided.decided or not owners or self.name in owners:
+        owner = self.voting.disk_owner
+        if owner is None:
             return False
         logger.error(
             "node %(node)s has the data directory of voter %(owner)s of configuration %(number)d, or a copy of it:"
             " start it with its own",
-            {"node": self.name, "owner": owners[-1], "number": number},
+            {"node": self.name, "owner": owner, "number": decided.configuration.number},
             extra={"event": "disk-of-another"},
         )
         return True
@@ -174,9 +174,10 @@ class Node:
                 extra={"event": "address-differs"},
             )
 
-    async def _catch_up(self) -> None:
+    async def _end_if(self, finding: Coroutine[None, None, None]) -> None:
+        """End the node if it is found that its data directory is not to be used here."""
         try:
-            await catch_up(self.config, self.voting)
+            await finding
         except ConfigError as error:
             logger.critical(
                 "node %(node)s votes no more: %(reason)s",
@@ -235,10 +236,10 @@ class Node:
         # of a node: it has to know the operator secret.
         credentials = membership.stranger(operator=security.operator_bytes())
         tls = security.client_context()
+        # Wherever they may be: after all were renumbered none is where it is on record.
         calls = [
-            consult(member.address, credentials, tls, member.name, role="operator")
-            for member in membership.members
-            if member.name != self.name
+            consult(address, credentials, tls, role="operator")
+            for _, address in others(self.config, self.voting)
         ]
         await asyncio.gather(*(ask_deaths(call, lives, tell) for call in calls))
 

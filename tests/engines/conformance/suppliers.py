@@ -20,6 +20,8 @@ from tests.cluster.local_cluster import LEASE as CLUSTER_LEASE
 from tests.cluster.local_cluster import processes
 from tests.engines.mariadb_server import MISSING as MARIADB_MISSING
 from tests.engines.mariadb_server import MariadbTestServer
+from tests.engines.nats_server import MISSING as NATS_MISSING
+from tests.engines.nats_server import NatsTestServer
 from tests.engines.postgresql_server import MISSING as POSTGRESQL_MISSING
 from tests.engines.postgresql_server import PostgresqlServer
 from tests.engines.zookeeper_server import ZooKeeper
@@ -447,6 +449,45 @@ def mariadb(_: Path, *prefix: str) -> Iterator[MariadbSupplier]:
         yield MariadbSupplier(server)
 
 
+# NATS
+
+NATS_ELECTION_SECONDS_MAX = 9.0  # of a leader; there is no setting for it
+
+
+class NatsSupplier:
+    """One server, or three; `kill` takes the one that leads."""
+
+    def __init__(self, server: NatsTestServer) -> None:
+        self._server = server
+        is_alone = len(server.ports) == 1
+        self.name = "nats" if is_alone else "nats3"
+        self.lease = 2.0 if is_alone else NATS_ELECTION_SECONDS_MAX + 6.0
+        self.can = frozenset({LEASED, REMEMBERS} | ({CUTS, RESTARTS} if is_alone else {FAILS_OVER}))
+        self.port = server.port
+        self.kill = server.kill
+        self.start = server.start
+        self.suspend = server.suspend
+        self.resume = server.resume
+
+    def url(self, port: int | None = None) -> str:
+        return self._server.url(self.lease, port=port)
+
+
+@contextlib.contextmanager
+def nats(_: Path, size: int = 1) -> Iterator[Supplier]:
+    if NATS_MISSING:
+        raise Missing(NATS_MISSING)
+    with NatsTestServer(size) as server:
+        yield NatsSupplier(server)
+
+
+@contextlib.contextmanager
+def nats3(folder: Path) -> Iterator[Supplier]:
+    """Run three servers; they are not among `SUPPLIERS`, since an election takes long."""
+    with nats(folder, 3) as supplier:
+        yield supplier
+
+
 # ZooKeeper
 
 
@@ -482,5 +523,6 @@ SUPPLIERS: dict[str, Callable[[Path], AbstractContextManager[Supplier]]] = {
     "valkey": valkey,
     "postgresql": postgresql,
     "mariadb": mariadb,
+    "nats": nats,
     "zookeeper": zookeeper,
 }

@@ -19,6 +19,7 @@ SEEDS = range(4)
 LIMITS = (
     "coterie.engines.etcd.server.CALL_SECONDS_MAX",
     "coterie.engines.mariadb.server.CALL_SECONDS_MAX",
+    "coterie.engines.nats.server.CALL_SECONDS_MAX",
     "coterie.engines.postgresql.connection.CALL_SECONDS_MAX",
     "coterie.engines.redis.server.CALL_SECONDS_MAX",
 )

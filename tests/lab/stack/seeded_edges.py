@@ -1,7 +1,7 @@
 """Lines that keep a cluster safe at its edges, broken one at a time: seeds have to notice each.
 
-The edges are other installations, files that were edited, operators that act at the same time, and programs
-that were idle. Two bugs of this kind stand elsewhere: a hello that comes with the end of a TLS handshake
+The edges are other installations, files that were edited, operators that act at the same time, programs
+that were idle, and machines that are off without a word. Two bugs of this kind stand elsewhere: a hello that comes with the end of a TLS handshake
 and letters for a node that is back in `seeded_bugs.py`, with a site that locks while another one releases.
 """
 
@@ -11,6 +11,7 @@ from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 from coterie.algorithms.mutex.quorum.leased.sessions import Sessions
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.change.force import force
+from coterie.cluster.classic.node import Classic
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.wire.handshake import Credentials
 from tests.lab.stack.seeded_bugs import Bug
@@ -48,6 +49,13 @@ EDGES: dict[str, Bug] = {
         "if self._new_cluster:",
         "shutdowns",
         first=9110082,
+    ),
+    "an election asks no node for a sign of life": Bug(
+        Classic,
+        "self.peers[peer].probe()",
+        "pass",
+        "leaders",
+        first=38,
     ),
     "a session that was idle counts as silent": Bug(
         Sessions,

@@ -108,7 +108,7 @@ async def _change(
     check_quorum(standing, intended)
     _show(standing, intended)
     _check(terms, standing, intended)
-    if terms.dry_run or not intended.steps:
+    if terms.dry_run or not (intended.steps or standing.behind):
         return _report(terms, standing, intended, standing.configuration, done=not terms.dry_run)
     reached = await _carry_out(terms, standing, goal, deadline)
     return _report(terms, standing, intended, reached, done=True)

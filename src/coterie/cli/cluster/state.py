@@ -39,6 +39,7 @@ class VoterRow(msgspec.Struct, frozen=True):
     lagging: int  # programs that count by an earlier one
     protocol: int
     found: str = ""  # where its disk answers, if not at its address
+    copy: str = ""  # where another node runs with a copy of its disk
 
 
 class Settlement(msgspec.Struct, frozen=True):
@@ -81,7 +82,7 @@ def show_state(url: str | None, output: str) -> int:
             row.name,
             row.address,
             row.votes,
-            f"{row.state}, at {row.found}" if row.found else row.state,
+            _in_words(row),
             row.number if row.number is not None else "",
             row.lagging,
         ]
@@ -112,7 +113,7 @@ async def _settlement(url: str | None) -> Settlement:
     harmful = [spare.name for spare in spares if not spare.is_harmless]
     if harmful and not advice:
         advice = f"stop {', '.join(harmful)}: programs that go by it may hold the same locks"
-    moved = any(voter.found for voter in standing.voters)
+    moved = any(voter.found or voter.copy for voter in standing.voters)
     is_well = state == "settled" and not silent and not harmful and not moved
     health = SETTLED if is_well else UNSETTLED
     return Settlement(
@@ -131,6 +132,11 @@ async def _settlement(url: str | None) -> Settlement:
         advice,
         NO_QUORUM if borne < 0 else health,
     )
+
+
+def _in_words(row: VoterRow) -> str:
+    where = f", at {row.found}" if row.found else ""
+    return f"{row.state}{where}" + (f", and a copy of it at {row.copy}" if row.copy else "")
 
 
 def _row(voter: VoterState, standing: KnownConfiguration) -> VoterRow:
@@ -157,6 +163,7 @@ def _row(voter: VoterState, standing: KnownConfiguration) -> VoterRow:
         condition.lagging,
         condition.protocol,
         voter.found,
+        voter.copy,
     )
 
 
@@ -181,6 +188,13 @@ def _advice(standing: KnownConfiguration) -> str:
     swapped = [voter.name for voter in standing.voters if standing.owner_of_disk(voter)]
     if swapped:
         return f"start with their own data directories: {', '.join(swapped)}"
+    copied = [voter for voter in standing.voters if voter.copy]
+    if copied:
+        where = ", ".join(f"{voter.name} at {voter.place} or at {voter.copy}" for voter in copied)
+        return (
+            f"two nodes run with one data directory, and programs of both may hold the same locks: stop {where},"
+            " and empty its directory"
+        )
     foreign = [voter.name for voter in standing.voters if voter.is_foreign]
     if foreign:
         # Without a quorum nothing says which of the two is meant.

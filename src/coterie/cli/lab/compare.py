@@ -27,6 +27,7 @@ from coterie.lab.simulate.compare import Comparison, ElectionComparison, LoadCom
 from coterie.lab.simulate.compare.sample import Conditions
 from coterie.lab.simulate.compare.sweep import Contender, compare_all
 from coterie.lab.simulate.network import check_size
+from coterie.process import Election, Mutex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -138,6 +139,13 @@ def _draw(found: Sequence[AnyComparison], plot: Path) -> None:
 
 def _check(choices: Sequence[Choice], conditions: Conditions, plot: Path | None) -> None:
     """Refuse what cannot be measured or drawn, before any work is done."""
+    for choice in choices:
+        if not issubclass(choice.algorithm.process, Mutex | Election):
+            name = choice.algorithm.name
+            raise UsageError(
+                f"{name} is neither a mutex nor an election, and what an entry or an election costs is compared"
+                " here; coterie simulate counts the messages of a run"
+            )
     elections = [choice for choice in choices if not isinstance(choice.algorithm.costs, Costs)]
     if plot and len(elections) == len(choices):
         raise UsageError(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from coterie.cluster.membership.abstention import SPARE, no_votes
-from coterie.cluster.membership.discovery import VOTERS_SECONDS_MAX, newest, rivals
+from coterie.cluster.membership.abstention import OF_ANOTHER, SPARE, no_votes
+from coterie.cluster.membership.discovery import VOTERS_SECONDS_MAX, copies, newest, rivals
 from coterie.cluster.voter.report import LOCKS_MAX
 from coterie.cluster.wire.query import Consultation, consult
 from coterie.cluster.wire.trouble import explain
@@ -99,7 +99,7 @@ class Asked(NamedTuple):
 
     membership: Membership
     states: list[NodeState]
-    rivals: list[str]  # nodes that go by what contradicts it, in words
+    rivals: list[str]  # nodes that go by what contradicts it, or run twice, in words
 
 
 def _cluster_state(
@@ -197,7 +197,7 @@ async def _asking(
             for voter, (_, consultation) in zip(membership.seats, asked, strict=True)
             if consultation is not None
         }
-        found = rivals(answers, membership.configuration)
+        found = [*rivals(answers, membership.configuration), *copies(answers)]
         yield Asked(membership, states, found), consultations
 
 
@@ -414,6 +414,8 @@ def _state(report: Figures) -> str:
         return "votes"
     if math.isfinite(report.abstains_seconds):
         return "abstains"
+    if report.abstains_because.startswith(OF_ANOTHER):
+        return "disk of another voter"
     return "spare" if report.abstains_because == SPARE else "abstains: empty disk"
 
 

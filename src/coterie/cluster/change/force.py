@@ -81,6 +81,12 @@ def _check_given_up(voters: Sequence[VoterState], kept_disks: Collection[str]) -
             f"the secret or the certificate at {', '.join(barred)} is another one than ours: programs that"
             " have that one may hold the same locks; nothing is forced while a node answers there"
         )
+    stuck = [each.name for each in voters if each.is_stuck]
+    if stuck:
+        raise UsageError(
+            f"a process listens at the address of {', '.join(stuck)} and does not answer: one that hangs may go on, and"
+            " serve programs that hold locks; stop it for good first"
+        )
     for voter in voters:
         other = voter.other
         if other and other.configuration is not None and other.identity not in kept_disks:

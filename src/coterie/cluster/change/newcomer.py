@@ -16,7 +16,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change.plan import Newcomer, member_named
 from coterie.cluster.change.survey import FAULTS
 from coterie.cluster.wire.address import parse_address
-from coterie.cluster.wire.query import ask_condition, consult
+from coterie.cluster.wire.query import ask_condition, consult, introduce
 from coterie.cluster.wire.trouble import explain
 from coterie.cluster.wire.voter_frames import Reach, Reached
 from coterie.errors import ConfigError, Unavailable
@@ -63,7 +63,7 @@ async def check_moved(name: str, address: str, standing: KnownConfiguration) -> 
     credentials = standing.membership.credentials(standing.security.secret_bytes())
     tls = standing.security.client_context()
     try:
-        condition = await ask_condition(name, parse_address(address), credentials, tls)
+        start, condition = await introduce(name, parse_address(address), credentials, tls)
     except FAULTS as error:
         raise Unavailable(
             f"{name} does not answer at {address}: {explain(error)}; start it there first, with its"
@@ -74,7 +74,22 @@ async def check_moved(name: str, address: str, standing: KnownConfiguration) -> 
             f"the node {name} at {address} has another data directory than the voter {name}: start it"
             f" with that one; if that is lost, coterie cluster replace {name} {name}={address}"
         )
+    _refuse_copy(name, start, standing)
     await _check_from_voters(Newcomer(name, address), member.identity, standing)
+
+
+def _refuse_copy(name: str, start: str, standing: KnownConfiguration) -> None:
+    """Raise `ConfigError` if the voter answers elsewhere, too, and that is not the same start of it.
+
+    Programs would go by the copy that is recorded, beside others that are connected to the original.
+    """
+    states = (state for state in standing.voters if state.name == name and state.is_meant)
+    others = [state.place for state in states if state.start != start]
+    if others:
+        raise ConfigError(
+            f"{name} runs at {others[0]} as well, and its data directory is the same or a copy: stop one of"
+            " the two first, and empty its directory"
+        )
 
 
 async def _takes_questions(newcomer: Newcomer, standing: KnownConfiguration) -> bool:

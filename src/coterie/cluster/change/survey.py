@@ -21,14 +21,17 @@ from coterie.cluster.wire.handshake import (
     OtherInstallationError,
     OtherNodeError,
     OtherSecretError,
+    SilentNodeError,
 )
+from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.places import Places
-from coterie.cluster.wire.query import ask_condition, consult
+from coterie.cluster.wire.query import ask_condition, consult, introduce
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ChangeConflict, ConfigError, CoterieError, Unavailable, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
@@ -53,7 +56,10 @@ class VoterState(msgspec.Struct, frozen=True):
     is_foreign: bool = False  # it belongs to another installation
     other: Condition | None = None  # of a node with another name that answers at the address
     is_barred: bool = False  # a node answers that has another secret or certificate than we have
+    is_stuck: bool = False  # a process listens there and does not answer
     found: str = ""  # where its disk answers, if not at its address
+    start: str = ""  # of the node: another word for each
+    copy: str = ""  # where another node runs with a copy of its disk
 
     @property
     def place(self) -> str:
@@ -91,6 +97,16 @@ class KnownConfiguration(msgspec.Struct, frozen=True):
     def gone(self) -> list[int]:
         """The seats of the voters that do not answer, or with another disk."""
         return [voter.seat for voter in self.voters if voter.seat not in self.up]
+
+    @property
+    def behind(self) -> list[str]:
+        """The names of voters that answer and go by an earlier configuration: they were away when it came."""
+        return [
+            voter.name
+            for voter in self.voters
+            if voter.is_meant and voter.condition and voter.condition.configuration
+            if voter.condition.configuration.number < self.configuration.number
+        ]
 
     @property
     def is_lost(self) -> bool:
@@ -234,8 +250,7 @@ async def _ask_all(
             _ask(seat, member, disk, address, credentials, tls=tls, patience=patience)
             for address in (member.address, *elsewhere)
         ]
-        states = await asyncio.gather(*asked)
-        return next((state for state in states if state.condition and state.is_meant), states[0])
+        return _meant(await asyncio.gather(*asked))
 
     seated = zip(membership.seats, membership.members, strict=True)
     return await asyncio.gather(*(find(seat, member) for seat, member in seated))
@@ -254,7 +269,7 @@ async def _ask(
     name, recorded = member.name, str(member.address)
     try:
         async with asyncio.timeout(patience):
-            condition = await ask_condition(name, address, credentials, tls)
+            start, condition = await introduce(name, address, credentials, tls)
     except FAULTS as error:
         foreign = isinstance(error, OtherInstallationError)
         other = None
@@ -273,11 +288,43 @@ async def _ask(
             is_foreign=foreign,
             other=other,
             is_barred=isinstance(error, OtherSecretError | ssl.SSLError),
+            is_stuck=await _is_stuck(address, error, tls, patience),
         )
     is_meant = identity in ("", condition.identity)
     trouble = "" if is_meant else "its disk is not that of the voter"
     found = "" if str(address) == recorded else str(address)
-    return VoterState(seat, name, recorded, trouble, condition, is_meant=is_meant, found=found)
+    return VoterState(
+        seat, name, recorded, trouble, condition, is_meant=is_meant, found=found, start=start
+    )
+
+
+async def _is_stuck(
+    address: Address, error: Exception, tls: ssl.SSLContext | None, patience: float | None
+) -> bool:
+    """Return whether a process takes connections there and says nothing; by TLS that looks like no machine."""
+    if isinstance(error, SilentNodeError):
+        return True
+    if tls is None or patience is not None or not isinstance(error, TimeoutError):
+        return False
+    try:
+        connection = await dial(address, None)
+    except OSError:
+        return False
+    connection.abort("it takes connections")
+    return True
+
+
+def _meant(states: Sequence[VoterState]) -> VoterState:
+    """Return what was found of a voter at several addresses: where its disk is, and whether it is there twice."""
+    meant = [state for state in states if state.condition and state.is_meant]
+    if not meant:
+        return states[0]
+    first = meant[0]
+    copy = next((state for state in meant if state.start != first.start), None)
+    if copy is None:
+        return first
+    trouble = f"a node at {copy.place} runs with a copy of its disk"
+    return msgspec.structs.replace(first, trouble=trouble, copy=copy.place)
 
 
 class SpareState(msgspec.Struct, frozen=True):

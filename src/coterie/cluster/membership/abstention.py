@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from coterie.cluster.wire.voter_frames import Abstention
 
 SPARE = "it is a spare: coterie cluster add, or replace, makes it a voter"
+OF_ANOTHER = "it has the data directory of voter "  # and its name
 STARTED = "it has just started, and votes that it may have given before could still count"
 ALONE = "its data directory is empty, and no other node of its file can say what was there before"
 ADVICE = (

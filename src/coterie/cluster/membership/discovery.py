@@ -46,6 +46,7 @@ class KnownMembership(NamedTuple):
     disk: str  # the identity of its disk
     membership: Membership
     address: Address | None = None  # where it was asked
+    start: str = ""  # another word for each start of the node
 
     @property
     def is_voter(self) -> bool:
@@ -91,6 +92,23 @@ def rivals(answers: Sequence[KnownMembership], followed: Configuration) -> list[
         else:
             continue
         found.append(f"{answer.node} at {answer.address} votes by {why}")
+    return found
+
+
+def copies(answers: Sequence[KnownMembership]) -> list[str]:
+    """Say of each disk with which two nodes run where they are: each of them gives the same votes.
+
+    A node that is reached at two addresses is one start. Nodes without a disk show none.
+    """
+    first: dict[str, KnownMembership] = {}
+    found = []
+    for answer in answers:
+        known = first.setdefault(answer.disk, answer)
+        if answer.disk and known.start != answer.start:
+            found.append(
+                f"{known.node} at {known.address} and {answer.node} at {answer.address} run with copies of one"
+                " data directory"
+            )
     return found
 
 
@@ -189,7 +207,9 @@ async def _learn(
         try:
             async with consult(address, credentials, tls) as consultation:
                 membership = await ask_membership(consultation)
-                return KnownMembership(consultation.node, consultation.disk, membership, address)
+                return KnownMembership(
+                    consultation.node, consultation.disk, membership, address, consultation.start
+                )
         except (OSError, *FAULTS) as error:
             troubles[address] = explain_at(address, error)
         finally:

@@ -186,6 +186,14 @@ class VoterHost:
         )
 
     @property
+    def disk_owner(self) -> str | None:
+        """The name of another voter whose disk this node was started with, or with a copy of it."""
+        adopted, identity = self.voter.configuration, self.voter.identity
+        members = adopted.members if adopted is not None else ()
+        owners = [member.name for member in members if member.identity == identity]
+        return owners[-1] if owners and self.node not in owners else None
+
+    @property
     def expired(self) -> int:
         """How many sessions have expired."""
         return self._hosted.expired

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.cluster.membership.discovery import KnownMembership, ask_membership, is_served
 from coterie.cluster.membership.membership import check_bound
+from coterie.cluster.voter.copies import check_record
 from coterie.cluster.wire.connection import FAULTS
 from coterie.cluster.wire.handshake import Credentials, OtherInstallationError
 from coterie.cluster.wire.query import consult
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 0.2
 FIRST_PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MAX = 10.0
-RIVALS_SECONDS = 10.0
+RIVALS_SECONDS = 10.0  # less than a node abstains after a start, with the default lease
 # What keeps a node from being asked; certificates that are just being renewed are among it.
 TROUBLES = (OSError, CoterieError, *FAULTS)
 
@@ -43,12 +44,12 @@ logger = logging.getLogger("coterie.cluster")
 async def recover(config: Config, voting: VoterHost) -> None:
     """Ask until enough others have answered; then the node may vote when its abstention is over."""
     membership = config.membership
-    others = {
+    asked = {
         voter: member
         for voter, member in enumerate(membership.members, 1)
         if member.name != voting.node
     }
-    if not others:
+    if not asked:
         # It may have been one of several voters since, which the file does not name.
         logger.warning(
             "node %(node)s has an empty data directory and abstains: no other node of its file can say"
@@ -57,10 +58,10 @@ async def recover(config: Config, voting: VoterHost) -> None:
             extra={"event": "node-recovers"},
         )
         return
-    missing = dict(others)
+    missing = dict(asked)
     asking = {
         asyncio.ensure_future(_learn(config, voting, member)): voter
-        for voter, member in others.items()
+        for voter, member in asked.items()
     }
     try:
         while (
@@ -140,13 +141,15 @@ async def catch_up(config: Config, voting: VoterHost) -> None:
         await _ask_others(config, voting)
 
 
-async def find_rivals(config: Config, voting: VoterHost) -> None:
-    """Look again and again whether another force has contradicted the one that this node goes by.
+async def find_rivals(config: Config, voting: VoterHost, start: str) -> None:
+    """Look again and again for another force than the one that this node goes by, and for a copy of its disk.
 
-    No quorum has decided either, so no program or changer may ever pass on the one to the other: this
-    node asks where the voters are that were given up. It follows the higher number (19.11).
+    No quorum has decided either force, so no program or changer may ever pass on the one to the other: this
+    node asks where the voters are that were given up. It follows the higher number (19.11). Raises
+    `ConfigError` if another node than this `start` has its disk, and is where its voter is on record.
     """
     while True:
+        await check_record(config, voting, start)
         await asyncio.sleep(RIVALS_SECONDS)
         if voting.voter.number >= FORCED_LEAP:
             await _ask_others(config, voting)
@@ -178,7 +181,7 @@ async def _ask_others(
     membership, security = voting.membership, config.security
     credentials = membership.credentials(security.secret_bytes())
     tls = security.client_context()
-    for name, address in _others(config, voting):
+    for name, address in others(config, voting):
         try:
             async with consult(address, credentials, tls) as talk:
                 if talk.number > voting.membership.configuration.number:
@@ -205,10 +208,9 @@ async def _ask_others(
 async def _learn_from(talk: Consultation, address: Address, voting: VoterHost) -> None:
     """Learn the configuration of another node; say which node it is, if our disk has no part in it."""
     configuration = (await ask_membership(talk)).configuration
-    voter = voting.voter
-    if voter.number == 0 and voter.identity not in {
-        each.identity for each in configuration.members
-    }:
+    voter, disks = voting.voter, {each.identity for each in configuration.members}
+    # A spare shows what it has heard: its own disk is as new as ours.
+    if voter.number == 0 and voter.identity not in disks and talk.disk in disks:
         logger.warning(
             "node %(peer)s at %(address)s goes by configuration %(number)d, to which the data directory of node"
             " %(node)s does not belong: if this cluster is new, that of %(peer)s is of an earlier installation: stop all"
@@ -224,7 +226,7 @@ async def _learn_from(talk: Consultation, address: Address, voting: VoterHost) -
     voting.learn(configuration)
 
 
-def _others(config: Config, voting: VoterHost) -> list[tuple[str, Address]]:
+def others(config: Config, voting: VoterHost) -> list[tuple[str, Address]]:
     """List where the other voters are on record, and at which other addresses they may be.
 
     After all were renumbered nothing but the files knows where they are.

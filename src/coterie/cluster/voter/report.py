@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from coterie import system
-from coterie.cluster.membership.abstention import ALONE, SPARE, STARTED
+from coterie.cluster.membership.abstention import ALONE, OF_ANOTHER, SPARE, STARTED
 from coterie.cluster.wire.voter_frames import Abstention, DeathReport, Figures, SessionReport
 from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.leases.frames import LockReport
@@ -22,6 +22,8 @@ LOCKS_MAX = 10_000  # that one report lists
 def abstention(voting: VoterHost) -> Abstention:
     """Say for how long a node gives no votes, and why; for 0 seconds and no reason normally."""
     voter = voting.voter
+    if owner := voting.disk_owner:
+        return Abstention(math.inf, f"{OF_ANOTHER}{owner}: start it with its own")
     if not voting.votes:
         return Abstention(math.inf, SPARE)
     if not voter.abstains():

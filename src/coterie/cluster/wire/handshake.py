@@ -192,6 +192,14 @@ class OtherInstallationError(WrongNodeError):
         )
 
 
+class SilentNodeError(ProtocolError):
+    """A process takes connections where a node should be, and says nothing: it hangs, or is stopped."""
+
+    def __init__(self) -> None:
+        """Say so."""
+        super().__init__("no answer to the handshake")
+
+
 class Caller:
     """The end that opens a connection."""
 
@@ -250,7 +258,7 @@ class Caller:
             async with asyncio.timeout(patience):
                 return await answer
         except TimeoutError:
-            raise ProtocolError("no answer to the handshake") from None
+            raise SilentNodeError from None
 
     def _check(
         self, connection: Connection, frame: memoryview, answer: asyncio.Future[Welcome]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ class Consultation:
         """Take over a connection on which the handshake is done."""
         self.node = welcome.node  # its name
         self.disk = welcome.disk  # the identity of its disk; empty: it has none
+        self.start = welcome.start  # another word for each start of the node
         self.configuration = welcome.configuration  # the digest of that of the node
         self.number = welcome.number  # of that configuration
         self.protocol = welcome.protocol  # that is spoken over the connection
@@ -109,6 +110,13 @@ async def consult(
         await connection.wait_closed()
 
 
+class Introduction(NamedTuple):
+    """What a node says of itself."""
+
+    start: str  # another word for each start: two nodes may have copies of one disk
+    condition: Condition
+
+
 async def ask_condition(
     name: str | None, address: Address, credentials: Credentials, tls: ssl.SSLContext | None
 ) -> Condition:
@@ -116,13 +124,20 @@ async def ask_condition(
 
     `name` is the name that it has to have; None: any.
     """
+    return (await introduce(name, address, credentials, tls)).condition
+
+
+async def introduce(
+    name: str | None, address: Address, credentials: Credentials, tls: ssl.SSLContext | None
+) -> Introduction:
+    """Ask the same, and which start of the node it is."""
     async with consult(address, credentials, tls, name) as consultation:
         if consultation.protocol < QUERY_PROTOCOL:
             raise ProtocolError(
                 f"it speaks protocol {consultation.protocol} at most, and protocol"
                 f" {QUERY_PROTOCOL} is needed: run a newer version of coterie there"
             )
-        return await consultation.ask(Query(), Condition)
+        return Introduction(consultation.start, await consultation.ask(Query(), Condition))
 
 
 async def ask_deaths(

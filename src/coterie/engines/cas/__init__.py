@@ -1,1 +1,1 @@
-"""One session for servers that know compare-and-set: MariaDB and MySQL."""
+"""One session for servers that know compare-and-set: MariaDB, MySQL and NATS."""

@@ -99,7 +99,7 @@ class CasSession:
         self._learn_of_past(past)
         for work in (self._renew(), self._watch()):
             self._tasks.run(self._to_the_end(work))
-        listening = self._steps.listen(self._wake_all, self._told.mail)
+        listening = self._steps.listen(self._hear, self._told.mail)
         self._ear = asyncio.ensure_future(self._to_the_end(listening))
 
     async def close(self) -> None:
@@ -144,6 +144,13 @@ class CasSession:
         for entry in self._entries.values():
             entry.news = True
         self._news.set()
+
+    def _hear(self, lock: str = "") -> None:
+        """Look at the entries that there are news of."""
+        if lock:
+            self._wake(lock)
+        else:
+            self._wake_all()
 
     async def _ask(self, step: Awaitable[AnswerT]) -> AnswerT:
         """Wait for a step in the name of the session, which is over where the server says so."""
@@ -246,7 +253,7 @@ class CasSession:
         )
         if leaving is not None:
             self._entries.pop(leaving, None)
-            self._wake(ticket.lock)
+            self._wake(ticket.lock, but=ticket)  # which has been looked at since
         self._learn_of_past(past)
         self._news.set()
         return self._number(ticket, entry, sight) or None
@@ -272,10 +279,10 @@ class CasSession:
             self._entries.pop(ticket, None)
             self._wake(ticket.lock)
 
-    def _wake(self, lock: str) -> None:
-        """Look at our other entries of a lock that one of ours has left."""
+    def _wake(self, lock: str, *, but: Ticket | None = None) -> None:
+        """Look at our entries of a lock that an entry has left."""
         for ticket, entry in self._entries.items():
-            if ticket.lock == lock:
+            if ticket.lock == lock and ticket != but:
                 entry.news = True
                 self._news.set()
 

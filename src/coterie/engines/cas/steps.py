@@ -4,9 +4,9 @@ The rules that a server of this kind has to keep, beside those of `engines/queue
 
 - A write that was acknowledged stays as long as the run of the server that `ServerPast` names.
 - An entry that is shown before another one was there before it: none comes between them later.
-- A session is there before its entries, and all that a look shows is from one moment. So an entry whose session
-  is not shown, or shown dead, is over. Dead is a value: no session comes to life again, and its record goes
-  after its entries.
+- A session is there before its entries, and a look shows sessions as they are at the moment of which it shows the
+  entries, or later. So an entry whose session is not shown, or shown dead, is over. Dead is a value: no session
+  comes to life again, and its record goes after its entries.
 - The number of an entry is drawn as it takes its place. In another run of the server all entries get new ones,
   in their order, above those of the former run.
 """
@@ -64,6 +64,13 @@ class Sight(NamedTuple):
     before: Sequence[EntryBefore]
 
 
+class Wake(Protocol):
+    """Has entries of ours looked at."""
+
+    def __call__(self, lock: str = "") -> None:
+        """Look at those of a lock that has news; at all if it is not known which one has."""
+
+
 class Steps(Protocol):
     """The requests of one session. Each raises `Unavailable` if its outcome is not known, or it was not carried out.
 
@@ -111,7 +118,7 @@ class Steps(Protocol):
     async def close(self, *, is_over: bool) -> None:
         """End the session, unless it is over, and let go of the server, in bounded time."""
 
-    async def listen(self, wake: Callable[[], None], mail: Callable[[bytes], None]) -> None:
+    async def listen(self, wake: Wake, mail: Callable[[bytes], None]) -> None:
         """Tell of news, all of which are hints, and of letters, until it is cancelled."""
 
     async def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import ElectionCosts, find, load
+from coterie.catalogue import find, load
+from coterie.errors import UsageError
 from coterie.lab.simulate.campaign import Trial, random_crashes
 from coterie.lab.simulate.faults import Fault, random_faults
 from coterie.lab.simulate.network import Constant, Latency, Network, check_size
 from coterie.lab.simulate.workload import Workload, make_workload
+from coterie.process import Mutex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,8 +67,8 @@ class TrialBuilder:
         )
 
     def _workload(self, entry: Algorithm, setup: Setup) -> Workload:
-        if isinstance(entry.costs, ElectionCosts):
-            return Workload()  # no calls: the processes notice crashes by themselves
+        if not issubclass(entry.process, Mutex):
+            return _of_what_works_by_itself(entry)
         requesters = list(entry.requesters(setup))
         return make_workload(
             self.workload,
@@ -112,3 +114,13 @@ class TrialBuilder:
                 partitions=count,
             )
         return [*self.faults, *drawn]
+
+
+def _of_what_works_by_itself(entry: Algorithm) -> Workload:
+    """Return the workload of processes that users ask for nothing: they notice crashes, or wait by a script."""
+    if entry.process.inputs:
+        raise UsageError(
+            f"{entry.name} waits for calls of its users ({', '.join(entry.process.inputs)}), and nothing says"
+            " when they come: coterie check tries them at all times, coterie lab by hand"
+        )
+    return Workload()

@@ -40,7 +40,7 @@ class Grant(Payload, frozen=True):
 class ScriptStep(msgspec.Struct, frozen=True, array_like=True):
     """Run for a while, then wait."""
 
-    after: float
+    after: float  # 0: it waits at once, and grants nothing before
     condition: Condition[ProcessId]
 
 
@@ -78,16 +78,17 @@ class Party(Process[Payload]):
 
     def ring(self, timer: str, out: Outbox[Any]) -> None:
         """Begin the next wait, or look for a deadlock if the last one still lasts."""
-        inner = self._inner(out)
         if timer == STEP:
-            self._begin(inner, out)
+            self._begin(out)
         elif self.detector.wait is not None:
+            inner = self._inner(out)
             self.detector.search(inner)
             self._look_later(out)
-        self._relay(inner, out)
+            self._relay(inner, out)
 
-    def _begin(self, inner: Outbox[Any], out: Outbox[Any]) -> None:
+    def _begin(self, out: Outbox[Any]) -> None:
         """Ask all that the condition names, and look for a deadlock now or later."""
+        inner = self._inner(out)
         condition = self.script[self.done].condition
         self.done += 1
         granted = tuple(sorted(self.granted))
@@ -98,6 +99,7 @@ class Party(Process[Payload]):
         if self.period is None:
             self.detector.search(inner)
         self._look_later(out)
+        self._relay(inner, out)
 
     def _look_later(self, out: Outbox[Any]) -> None:
         if self.period is not None:
@@ -118,7 +120,11 @@ class Party(Process[Payload]):
         self.got.clear()
         self._grant_if_running(out)
         if self.done < len(self.script):
-            out.set_timer(STEP, self.script[self.done].after)
+            after = self.script[self.done].after
+            if after > 0:
+                out.set_timer(STEP, after)
+            else:
+                self._begin(out)
 
     def _grant_if_running(self, out: Outbox[Any]) -> None:
         if self.detector.wait is not None:

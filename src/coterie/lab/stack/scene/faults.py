@@ -135,6 +135,15 @@ def kill_for_good(scene: Scene, fault: Fault) -> None:
         scene.counts["killed for good"] += 1
 
 
+def power_for_good(scene: Scene, fault: Fault) -> None:
+    """Switch a machine off that nothing switches on again: the others hear no end of its connections."""
+    machine = scene.world.machines[fault.first]
+    if machine.is_up and not scene.counts["killed for good"]:
+        machine.power_off()
+        scene.roles[fault.first].is_done = True
+        scene.counts["killed for good"] += 1
+
+
 def absence(scene: Scene, fault: Fault) -> None:
     """Kill all programs; none of them is back before the end, so what they knew is forgotten."""
     for number in range(1, scene.plan.programs + 1):
@@ -467,6 +476,7 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "hang": pause,
     "kill": kill,
     "kill-for-good": kill_for_good,
+    "power-for-good": power_for_good,
     "absence": absence,
     "former-life": former_life,
     "kill-in-sync": kill_in_sync,
@@ -523,7 +533,15 @@ OF_NODES = (
 )
 OF_HOLDERS = ("pause", "sleep", "isolate", "hang")  # worst for a program that holds a lock
 SHORT = ("hang", "reset")
-RARE = ("kill-for-good", "absence", "new-disk", "lose-quorum", "split-after-loss", *MIX_UPS)
+RARE = (
+    "kill-for-good",
+    "power-for-good",
+    "absence",
+    "new-disk",
+    "lose-quorum",
+    "split-after-loss",
+    *MIX_UPS,
+)
 # A site of a store must not lose its disk, nor a classic node return.
 ALL = tuple(kind for kind in KINDS if kind not in RARE)
 LEASED = (*ALL, "new-disk")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ENDS = (  # of processes and machines, and delays that no node takes for an end
     "kill",
     "kill-for-good",
+    "power-for-good",
     "kill-in-sync",
     "terminate",
     "power",

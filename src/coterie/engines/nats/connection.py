@@ -1,0 +1,396 @@
+"""A connection to a NATS server, as far as locks need its protocol: requests, messages and subscriptions.
+
+A request is a message that names a subject for its answers. Each has a subject of its own below `_inbox`, so an
+answer that comes late is for no one. A connection that does not answer in time is over: what comes over it later
+is not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import ssl
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+
+import msgspec
+
+from coterie import system
+from coterie.engines.queue.nonsense import NONSENSE, describe
+from coterie.errors import ConfigError, CoterieError, Unavailable
+from coterie.locks.legible import legible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie.engines.queue.url import ServerUrl
+
+ResultT = TypeVar("ResultT")
+
+SECURE = "natss"
+LINE_BYTES_MAX = 1 << 20  # INFO names all servers of a cluster
+CLOSE_SECONDS_MAX = 0.5
+NOT_FOUND, TOO_MANY, NO_RESPONDERS = 404, 413, 503
+REFUSALS = ("authorization", "authentication", "permissions")
+SUBJECT_REFUSED = re.compile(
+    r'permissions violation for (publish|subscription) to "([^"]*)"', re.IGNORECASE
+)
+
+
+class ServerInfo(msgspec.Struct, frozen=True):
+    """What a server says of itself when it greets."""
+
+    server_id: str
+    server_name: str = ""
+    version: str = ""
+    cluster: str = ""  # empty for a server that is alone
+    jetstream: bool = False
+    headers: bool = False
+    tls_required: bool = False
+    tls_available: bool = False
+    max_payload: int = 1 << 20
+
+
+class NatsAnswer(NamedTuple):
+    """One message of those that answer a request."""
+
+    status: int  # 0: it has none, so it is what was asked for
+    headers: dict[str, str]
+    body: bytes
+
+
+class NatsRequest:
+    """A request that is under way."""
+
+    __slots__ = ("answered", "answers", "is_batch", "subject")
+
+    def __init__(self, subject: str, *, is_batch: bool) -> None:
+        """Wait for one answer, or for all up to the one that ends a batch."""
+        self.subject = subject
+        self.is_batch = is_batch
+        self.answers: list[NatsAnswer] = []
+        self.answered: asyncio.Future[list[NatsAnswer]] = asyncio.get_running_loop().create_future()
+
+    def take(self, answer: NatsAnswer) -> None:
+        """Take one answer; each that has a status is the last."""
+        self.answers.append(answer)
+        if (answer.status or not self.is_batch) and not self.answered.done():
+            self.answered.set_result(self.answers)
+
+    def fail(self, error: CoterieError) -> None:
+        """End the wait."""
+        _fail(self.answered, error)
+
+
+class NatsConnection:
+    """One connection, made by `connect` and not made again."""
+
+    def __init__(
+        self, url: ServerUrl, limit: float, heard: Callable[[str, bytes], None] | None = None
+    ) -> None:
+        """Prepare.
+
+        Args:
+            url: Whose first address is connected to.
+            limit: In seconds; no answer is waited for longer.
+            heard: Takes messages of subscriptions, each with its subject.
+        """
+        self.info = ServerInfo("")
+        self.ended = asyncio.Event()
+        self._url = url
+        self._limit = limit
+        self._heard = heard
+        self._trouble: CoterieError | None = None
+        self._inbox = f"_INBOX.{system.secret(8).hex()}"
+        self._number = 0
+        self._requests: dict[str, NatsRequest] = {}
+        self._subscriptions: dict[str, int] = {}
+        self._pongs: list[asyncio.Future[None]] = []
+        self._reading: asyncio.Task[None] | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    def __str__(self) -> str:
+        """Name the server for people."""
+        return name_of(self._url)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it has not failed."""
+        return not self.ended.is_set()
+
+    async def connect(self) -> None:
+        """Connect and log in; raises `Unavailable` or `ConfigError`."""
+        try:
+            async with asyncio.timeout(self._limit):
+                reader = await self._open()
+                self._reading = asyncio.ensure_future(self._read(reader))
+                # In one piece: a server that refuses us closes at once, and a write after that would hide why.
+                await self._until_read(_line("CONNECT", self._login()))
+                self.subscribe(f"{self._inbox}.*")
+        except BaseException as error:
+            self._end(self._error(error))
+            if isinstance(error, Exception) and self._trouble is not None:
+                raise self._trouble from None
+            raise
+
+    async def ask(
+        self, subject: str, body: bytes = b"", *, expected: int | None = None
+    ) -> NatsAnswer:
+        """Send a request, and return its answer.
+
+        Args:
+            subject: Where it goes.
+            body: What it says.
+            expected: The number of the last message that a stream must have of this subject.
+        """
+        return (await self._ask(subject, body, expected, is_batch=False))[0]
+
+    async def ask_for_batch(self, subject: str, body: bytes) -> list[NatsAnswer]:
+        """Send a request, and return its answers with the one that ends them."""
+        return await self._ask(subject, body, None, is_batch=True)
+
+    def publish(self, subject: str, body: bytes) -> None:
+        """Send a message, for which no one answers; raises `Unavailable` if that cannot be done."""
+        self._write(self._message(subject, "", body, None))
+
+    def subscribe(self, subject: str) -> None:
+        """Have messages of a subject from now on."""
+        if subject not in self._subscriptions:
+            self._number += 1
+            self._subscriptions[subject] = self._number
+            self._write(_line("SUB", subject, self._number))
+
+    def unsubscribe(self, subject: str) -> None:
+        """Have no more of them."""
+        number = self._subscriptions.pop(subject, None)
+        if number is not None:
+            self._write(_line("UNSUB", number))
+
+    async def flush(self) -> None:
+        """Wait until the server has read what was sent."""
+        await self._until_read(b"")
+
+    async def close(self) -> None:
+        """Disconnect when the server has read what was sent, in bounded time."""
+        with contextlib.suppress(CoterieError, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                await self.flush()
+        self.terminate()
+        if self._reading is not None:
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    def terminate(self) -> None:
+        """Cut the connection: what waits for an answer ends at once."""
+        self._end(Unavailable(f"{self}: the connection ended"))
+
+    # Requests
+
+    async def _until_read(self, data: bytes) -> None:
+        pong = asyncio.get_running_loop().create_future()
+        self._pongs.append(pong)
+        self._write(data + b"PING\r\n")
+        await self._in_time(pong)
+
+    async def _ask(
+        self, subject: str, body: bytes, expected: int | None, *, is_batch: bool
+    ) -> list[NatsAnswer]:
+        self._number += 1
+        inbox = f"{self._inbox}.{self._number}"
+        request = self._requests[inbox] = NatsRequest(subject, is_batch=is_batch)
+        try:
+            self._write(self._message(subject, inbox, body, expected))
+            return await self._in_time(request.answered)
+        finally:
+            del self._requests[inbox]
+
+    async def _in_time(self, answered: asyncio.Future[ResultT]) -> ResultT:
+        try:
+            async with asyncio.timeout(self._limit):
+                return await answered
+        except TimeoutError:
+            self._end(Unavailable(f"{self}: no answer in time"))
+            self._fail()
+
+    def _message(self, subject: str, inbox: str, body: bytes, expected: int | None) -> bytes:
+        if len(body) > self.info.max_payload:
+            raise Unavailable(
+                f"{self}: a message of {len(body)} bytes is longer than the server takes"
+            )
+        if expected is None:
+            return _line("PUB", subject, inbox, len(body)) + body + b"\r\n"
+        head = f"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: {expected}\r\n\r\n".encode()
+        return (
+            _line("HPUB", subject, inbox, len(head), len(head) + len(body)) + head + body + b"\r\n"
+        )
+
+    def _write(self, data: bytes) -> None:
+        if self._writer is None or self.ended.is_set():
+            self._fail()
+        try:
+            self._writer.write(data)
+        except (OSError, RuntimeError) as error:  # uvloop raises the latter for one that is closed
+            self._end(self._error(error))
+            self._fail()
+
+    def _fail(self) -> NoReturn:
+        raise self._trouble or Unavailable(f"{self}: the connection ended")
+
+    # The connection
+
+    async def _open(self) -> asyncio.StreamReader:
+        host, port = self._url.addresses[0]
+        reader, writer = await asyncio.open_connection(host, port, limit=LINE_BYTES_MAX)
+        self._writer = writer
+        kind, _, rest = (await reader.readline()).partition(b" ")
+        if kind != b"INFO":
+            raise ConfigError(f"{self}: this is no NATS server")
+        self.info = msgspec.json.decode(rest, type=ServerInfo)
+        if not self.info.headers:
+            raise ConfigError(f"{self}: version {self.info.version} is too old, or has no headers")
+        offers_tls = self.info.tls_required or self.info.tls_available
+        if self._url.scheme == SECURE:
+            if not offers_tls:
+                raise ConfigError(f"{self}: the server offers no TLS")
+            await writer.start_tls(_tls(self._url), server_hostname=host)
+        elif self.info.tls_required:
+            raise ConfigError(f"{self}: the server wants TLS; write natss://")
+        return reader
+
+    def _login(self) -> str:
+        said: dict[str, object] = {
+            "verbose": False,
+            "pedantic": False,
+            "headers": True,
+            "no_responders": True,
+            "lang": "python",
+            "version": "coterie",
+            "name": "coterie",
+            "protocol": 1,
+        }
+        if self._url.user and self._url.secret:
+            said |= {"user": self._url.user, "pass": self._url.secret}
+        elif self._url.user or self._url.secret:
+            said |= {"auth_token": self._url.user or self._url.secret}
+        return msgspec.json.encode(said).decode()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        """Take what comes, until the connection ends."""
+        error: BaseException | None = None
+        try:
+            while line := await reader.readline():
+                await self._take(line, reader)
+        except Exception as caught:  # noqa: BLE001 - whatever is raised, nothing of what follows can be read
+            error = caught
+        finally:
+            self._end(self._error(error))
+
+    async def _take(self, line: bytes, reader: asyncio.StreamReader) -> None:
+        kind, _, rest = line.rstrip(b"\r\n").partition(b" ")
+        match kind.upper():
+            case b"MSG" | b"HMSG":
+                words = rest.decode().split()
+                body = (await reader.readexactly(int(words[-1]) + 2))[:-2]
+                self._take_message(words, body, has_headers=kind[:1] in b"Hh")
+            case b"PING":
+                self._write(b"PONG\r\n")
+            case b"PONG":
+                if self._pongs and not (pong := self._pongs.pop(0)).done():
+                    pong.set_result(None)
+            case b"-ERR":
+                self._refused(legible(rest.decode(errors="replace").strip("' ")))
+            case b"INFO" | b"+OK":
+                pass
+            case _:
+                raise ValueError(f"unknown message {kind[:20]!r}")
+
+    def _take_message(self, words: list[str], body: bytes, *, has_headers: bool) -> None:
+        head, status = 0, 0
+        headers: dict[str, str] = {}
+        if has_headers:
+            head = int(words[-2])
+            status, headers = _headers(body[:head].decode(errors="replace"))
+        request = self._requests.get(words[0])
+        if request is not None:
+            request.take(NatsAnswer(status, headers, body[head:]))
+        elif self._heard is not None and not words[0].startswith(self._inbox):
+            self._heard(words[0], body[head:])
+
+    def _refused(self, text: str) -> None:
+        """Take an error: of one subject, or of the whole connection, which the server ends then."""
+        found = SUBJECT_REFUSED.search(text)
+        is_refusal = text.lower().startswith(REFUSALS)
+        kind = ConfigError if is_refusal else Unavailable
+        error = kind(f"{self}: {'refused: ' if is_refusal else ''}{text}")
+        if found is None:
+            self._trouble = self._trouble or error
+        elif found[1].lower() == "subscription":
+            self._end(error)
+        else:
+            for request in self._requests.values():
+                if request.subject == found[2]:
+                    request.fail(error)
+
+    def _end(self, error: CoterieError) -> None:
+        self._trouble = self._trouble or error
+        self.ended.set()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with contextlib.suppress(OSError, RuntimeError):
+                writer.transport.abort()
+        for request in self._requests.values():
+            request.fail(self._trouble)
+        for pong in self._pongs:
+            _fail(pong, self._trouble)
+        self._pongs.clear()
+
+    def _error(self, error: BaseException | None) -> CoterieError:
+        """Say what an error of the connection means."""
+        match error:
+            case CoterieError():
+                return error
+            case ssl.SSLError():
+                return ConfigError(f"{self}: refused: {error}")
+            case TimeoutError():
+                text = "no answer in time"
+            case OSError():
+                # asyncio has texts of its own for what the system has refused.
+                number = error.errno or 0
+                text = os.strerror(number) if number > 0 else str(error.strerror or error)
+            case None | asyncio.CancelledError() | EOFError():
+                text = "the connection ended"
+            case Exception() if isinstance(error, NONSENSE):
+                text = f"an answer makes no sense: {describe(error)}"
+            case _:
+                text = f"the connection ended: {error}"
+        return Unavailable(f"{self}: {text}")
+
+
+def name_of(url: ServerUrl) -> str:
+    """Name servers for people."""
+    return f"nats at {url.shown}"
+
+
+def _fail(future: asyncio.Future[Any], error: CoterieError) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # taken as seen: the one that waits may have ended
+
+
+def _line(*words: object) -> bytes:
+    return (" ".join(str(word) for word in words if word != "") + "\r\n").encode()
+
+
+def _headers(text: str) -> tuple[int, dict[str, str]]:
+    """Read the status of an answer, and its headers."""
+    first, *lines = text.split("\r\n")
+    status = first.removeprefix("NATS/1.0").strip().partition(" ")[0]
+    pairs = (line.partition(":") for line in lines if line)
+    return int(status or 0), {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _tls(url: ServerUrl) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=url.tls_file("ca") or None)
+    if url.tls_file("certificate"):
+        context.load_cert_chain(url.tls_file("certificate"), url.tls_file("key") or None)
+    return context

@@ -1,0 +1,465 @@
+"""Locks on a real NATS: what its stream keeps, and what is not to be seen through the engine alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+import coterie
+from coterie.engines.nats.connection import NatsConnection
+from coterie.engines.nats.records import Subjects
+from coterie.engines.nats.server import NatsServer, NatsSteps
+from coterie.engines.nats.stream import LockStream, TooMany
+from coterie.engines.queue.server import Author, Ticket
+from coterie.engines.queue.url import parse_server_url
+from coterie.errors import ConfigError, Unavailable, UsageError
+from tests.cluster.certificates import certificates
+from tests.engines.conformance.suppliers import Missing, leave_out
+from tests.engines.conformance.users import Users
+from tests.engines.nats_server import MISSING, NatsTestServer
+from tests.locks.memory import in_loop, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from coterie import Coordinator, Held
+
+LEASE = 2.0
+AUTHOR = Author("participant", "host:1", 1.5)
+PAST = "coterie.lock.past"
+EXCLUSIVE, OTHER = Ticket("x", False, 1), Ticket("x", False, 2)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[NatsTestServer]:
+    if MISSING:
+        leave_out(Missing(MISSING))
+    with NatsTestServer() as started:
+        yield started
+
+
+@contextlib.asynccontextmanager
+async def programs(server: NatsTestServer, count: int) -> AsyncIterator[list[Coordinator]]:
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [coterie.connect(server.url(LEASE)) for _ in range(count)]
+        yield [await stack.enter_async_context(c) for c in opened]
+
+
+async def taken(c: Coordinator, lock: str = "x") -> Held:
+    held = await c.lock(lock).acquire()
+    assert held is not None
+    return held
+
+
+def entries(server: NatsTestServer, lock: str = "*") -> int:
+    return len(server.subjects(f"coterie.lock.q.{lock}.>"))
+
+
+async def until_shown(condition: Callable[[], bool]) -> None:
+    """Wait until something is the case at the server, which sends no events."""
+    while not await asyncio.to_thread(condition):  # noqa: ASYNC110 - as said
+        await asyncio.sleep(0.01)
+
+
+async def until_renewed(held: Held) -> None:
+    before = held.expires_at
+    await until(lambda: held.expires_at > before + LEASE / 10 or not held.valid)
+    assert held.valid
+
+
+# Steps
+
+
+@contextlib.asynccontextmanager
+async def session(server: NatsTestServer, name: str) -> AsyncIterator[NatsSteps]:
+    """Begin a session of that name, which is never renewed."""
+    made = NatsServer(parse_server_url(server.url(LEASE), port=4222))
+    steps = NatsSteps(made, name, f"of {name}", LEASE)
+    try:
+        await steps.open()
+        yield steps
+    finally:
+        await steps.close(is_over=False)
+
+
+@contextlib.asynccontextmanager
+async def raw(server: NatsTestServer) -> AsyncIterator[LockStream]:
+    """Write and read the stream by hand."""
+    connection = NatsConnection(parse_server_url(server.url(), port=4222), 10.0)
+    await connection.connect()
+    stream = LockStream(connection, "coterie", "coterie.lock.>")
+    await stream.enter()
+    yield stream
+    await connection.close()
+
+
+@in_loop
+async def test_a_join_that_is_sent_again_finds_its_entry(server: NatsTestServer) -> None:
+    async with session(server, "a") as ann:
+        _, first = await ann.join(EXCLUSIVE, AUTHOR, None)
+        _, again = await ann.join(EXCLUSIVE, AUTHOR, None)
+        assert first == again
+        _, behind = await ann.join(Ticket("x", True, 2), AUTHOR, None)
+        assert [(each.shared, each.session) for each in behind.before] == [(False, "a")]
+        assert behind.number > first.number
+
+
+@in_loop
+async def test_a_join_can_leave_another_entry(server: NatsTestServer) -> None:
+    async with session(server, "a") as ann, session(server, "b") as bob:
+        shared = Ticket("x", True, 1)
+        await ann.join(EXCLUSIVE, AUTHOR, None)
+        _, sight = await bob.join(shared, AUTHOR, None)
+        assert [each.session for each in sight.before] == ["a"]
+        _, sight = await ann.join(OTHER, AUTHOR, EXCLUSIVE)
+        assert [(each.shared, each.session) for each in sight.before] == [(True, "b")]
+        _, found = await bob.look([shared])
+        assert not found[shared].before
+
+
+@in_loop
+async def test_a_join_that_arrives_after_its_entry_was_left_is_refused(
+    server: NatsTestServer,
+) -> None:
+    """Else an entry that no task knows would keep others out as long as its session is renewed."""
+    async with session(server, "a") as ann, raw(server) as stream:
+        subject = Subjects("coterie").entry(EXCLUSIVE, "a")
+        await ann.leave(EXCLUSIVE)  # its join was given up, and nothing is known of it
+        assert await stream.put(subject, b"late", 0) is None
+        assert await ann.own() == []
+        _, sight = await ann.join(OTHER, AUTHOR, None)
+        assert not sight.before
+        again = Ticket("x", False, 3)
+        await ann.join(again, AUTHOR, None)
+        await ann.join(again, AUTHOR, None)  # so another one may be under way
+        await ann.leave(again)
+        assert await stream.put(Subjects("coterie").entry(again, "a"), b"late", 0) is None
+        assert await ann.own() == [OTHER]
+    assert entries(server) == 0
+
+
+@in_loop
+async def test_a_session_is_removed_only_with_the_counter_that_was_seen(
+    server: NatsTestServer,
+) -> None:
+    async with session(server, "a") as ann, session(server, "b") as bob:
+        await ann.join(EXCLUSIVE, AUTHOR, None)
+        _, sight = await bob.join(EXCLUSIVE, AUTHOR, None)
+        (seen,) = [each.counted for each in sight.before]
+        assert seen is not None
+        assert await ann.renew(0)
+        assert not await bob.remove("a", seen.counter)
+        assert await ann.find() == 1
+        _, found = await bob.look([EXCLUSIVE])
+        (seen,) = [each.counted for each in found[EXCLUSIVE].before]
+        assert seen is not None
+        assert await bob.remove("a", seen.counter)
+        _, found = await bob.look([EXCLUSIVE])
+        assert not found[EXCLUSIVE].before
+        assert await ann.find() is None
+        assert await ann.renew(1) is None
+
+
+@in_loop
+async def test_a_session_that_is_not_shown_is_over_only_if_that_can_be_written(
+    server: NatsTestServer,
+) -> None:
+    """A replica may lag behind, so what is not seen may be there."""
+    async with session(server, "a") as ann, raw(server) as stream:
+        subjects = Subjects("coterie")
+        await stream.put(subjects.entry(EXCLUSIVE, "gone"), b"\x90", 0)
+        _, sight = await ann.join(EXCLUSIVE, AUTHOR, None)
+        assert [(each.session, each.counted) for each in sight.before] == [("gone", None)]
+        assert await stream.put(subjects.session("gone"), b"{}", 0) is None  # it is written down
+        await ann.sweep("gone")
+        assert server.subjects("coterie.lock.*.gone") == []
+        _, found = await ann.look([EXCLUSIVE])
+        assert not found[EXCLUSIVE].before
+
+
+@in_loop
+async def test_a_renewal_does_not_succeed_after_an_operator_has_ended_the_session(
+    server: NatsTestServer,
+) -> None:
+    async with session(server, "a") as ann, session(server, "b") as bob:
+        await ann.join(EXCLUSIVE, AUTHOR, None)
+        assert await bob.condemn("x", "another") is None
+        assert await bob.condemn("x", AUTHOR.participant) == LEASE
+        assert await ann.renew(0) is None
+        assert await ann.find() not in (0, 1)
+        _, sight = await bob.join(EXCLUSIVE, AUTHOR, None)
+        assert [each.counted is not None for each in sight.before] == [True]  # for a lease
+
+
+@in_loop
+async def test_a_queue_may_be_longer_than_what_the_server_shows_at_once(
+    server: NatsTestServer,
+) -> None:
+    async with session(server, "a") as ann, session(server, "b") as bob, raw(server) as stream:
+        subjects = Subjects("coterie")
+        for attempt in range(1, 1101):
+            await stream.put(subjects.entry(Ticket("x", True, attempt), "b"), b"\x90", 0)
+        with pytest.raises(TooMany):
+            await stream.last([subjects.queue("x")])
+        _, sight = await ann.join(EXCLUSIVE, AUTHOR, None)
+        assert len(sight.before) == 1100
+        lines = await ann.lines(["x"])
+        assert [entry.inside for entry in lines["x"]] == [True] * 1100 + [False]
+        assert len(await bob.own()) == 1100
+        await ann.sweep("b")  # which is alive
+        assert len(await bob.own()) == 1100
+        await stream.purge(subjects.queue("x"))
+
+
+# Sessions
+
+
+@in_loop
+async def test_nothing_is_left_when_programs_close(server: NatsTestServer) -> None:
+    async with programs(server, 2) as (ann, bob):
+        held = await taken(ann)
+        waiting = asyncio.create_task(taken(bob))
+        await until_shown(lambda: entries(server) == 2)
+        waiting.cancel()
+        assert held.valid
+    await until_shown(lambda: server.subjects() == [PAST])
+
+
+def test_a_program_that_dies_with_no_one_waiting_is_removed_by_the_others(
+    server: NatsTestServer,
+) -> None:
+    with Users(server.url(LEASE)) as users, coterie.sync.connect(server.url(LEASE)):
+        (user,) = users.start(1)
+        user.do("take", "x")
+        user.process.send_signal(signal.SIGKILL)
+        asyncio.run(until_shown(lambda: not entries(server)))
+
+
+@in_loop
+async def test_a_waiter_stays_in_line_over_a_restart_and_tokens_grow(
+    server: NatsTestServer,
+) -> None:
+    async with programs(server, 3) as (ann, bob, eve):
+        held = await taken(ann)
+        first = asyncio.create_task(taken(bob))
+        await until_shown(lambda: entries(server) == 2)
+        second = asyncio.create_task(taken(eve))
+        await until_shown(lambda: entries(server) == 3)
+        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(server.start)
+        await until_renewed(held)
+        await held.release()
+        got = await first
+        assert held.token < got.token
+        assert not second.done()
+        await got.release()
+        last = await second
+        assert got.token < last.token
+        await last.release()
+
+
+@in_loop
+async def test_no_program_is_let_in_after_a_restart_before_the_leases_are_over(
+    server: NatsTestServer,
+) -> None:
+    async with programs(server, 1) as (ann,):
+        held = await taken(ann)
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.start)
+        async with coterie.connect(server.url(LEASE)) as bob:
+            with pytest.raises(Unavailable, match="locks from before may be held"):
+                await bob.lock("y").acquire(timeout=0)
+            await until_renewed(held)
+            other = await taken(bob, "y")
+            assert held.valid
+            await other.release()
+        await held.release()
+
+
+@in_loop
+async def test_a_holder_is_told_and_tokens_grow_where_all_is_lost(server: NatsTestServer) -> None:
+    async with programs(server, 2) as (ann, bob):
+        held = await taken(ann)
+        await asyncio.to_thread(server.kill)
+        server.lose_memory()
+        await asyncio.to_thread(server.start)
+        again = await taken(bob)
+        assert not held.valid
+        assert held.token < again.token
+        await again.release()
+
+
+@in_loop
+async def test_a_stream_that_is_removed_and_made_again_lets_no_one_in_too_early(
+    server: NatsTestServer,
+) -> None:
+    """Without any end of a connection."""
+    async with programs(server, 2) as (ann, bob):
+        held = await taken(ann)
+        await asyncio.to_thread(server.ask, "$JS.API.STREAM.DELETE.coterie")
+        async with session(server, "maker"):
+            again = await taken(bob)
+            assert not held.valid
+            assert held.token < again.token
+            await again.release()
+
+
+@in_loop
+async def test_programs_on_a_cluster_take_turns_and_go_on_without_a_follower() -> None:
+    """Each of them is connected to a server of its own, and most read replicas that lag behind."""
+    with NatsTestServer(3) as servers:
+        urls = [servers.url(20.0, port=port) for port in servers.ports]
+        inside = 0
+
+        async def use(c: Coordinator) -> list[int]:
+            nonlocal inside
+            tokens = []
+            for _ in range(10):
+                async with c.lock("y") as held:
+                    assert inside == 0
+                    inside += 1
+                    await asyncio.sleep(0)
+                    inside -= 1
+                    tokens.append(held.token)
+            return tokens
+
+        async with contextlib.AsyncExitStack() as stack:
+            # None of them is let in for a lease after the stream was made.
+            await asyncio.to_thread(servers.begin)
+            opened = [await stack.enter_async_context(coterie.connect(url)) for url in urls]
+            used = await asyncio.gather(*map(use, opened))
+            assert len({token for tokens in used for token in tokens}) == 30
+            held = await taken(opened[0])
+            follower = await asyncio.to_thread(servers.kill_follower)
+            waiting = asyncio.create_task(taken(opened[1 if follower != 1 else 2]))
+            await until_shown(lambda: len(servers.subjects("coterie.lock.q.x.>")) == 2)
+            assert held.valid
+            await held.release()
+            await (await waiting).release()
+
+
+# What is refused, and said
+
+
+async def trouble_of(url: str) -> str:
+    with pytest.raises((ConfigError, Unavailable)) as caught:
+        async with coterie.connect(url):
+            pass
+    text = str(caught.value)
+    assert "secret" not in text
+    assert "\n" not in text
+    kind = "config" if isinstance(caught.value, ConfigError) else "unavailable"
+    return f"{kind}: {text}"
+
+
+@in_loop
+async def test_a_stream_that_may_lose_locks_is_refused(server: NatsTestServer) -> None:
+    config = {"name": "other", "subjects": ["other.>"], "max_msgs_per_subject": 2}
+    await asyncio.to_thread(server.ask, "$JS.API.STREAM.CREATE.other", config)
+    found = await trouble_of(f"{server.url()}/other")
+    assert found.startswith("config: ")
+    assert "it keeps more than the last message of a subject" in found
+
+
+@in_loop
+async def test_a_server_without_jetstream_says_so() -> None:
+    with NatsTestServer(jetstream=False) as plain:
+        found = await trouble_of(plain.url())
+    assert found.startswith("config: ")
+    assert "JetStream is off" in found
+
+
+# What docs/engines.md says that the locks need.
+RIGHTS = """publish: ["coterie.>", "$JS.API.STREAM.*.coterie", "$JS.API.STREAM.MSG.DELETE.coterie",
+    "$JS.API.DIRECT.GET.coterie", "$JS.API.DIRECT.GET.coterie.>"], subscribe: ["coterie.>", "_INBOX.>"]"""
+USERS = f"""
+authorization {{ users: [
+    {{ user: good, password: secret, permissions: {{ {RIGHTS} }} }},
+    {{ user: poor, password: secret, permissions: {{ publish: ["$JS.API.>"], subscribe: ["_INBOX.>"] }} }},
+] }}
+"""
+
+
+@in_loop
+async def test_who_may_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COTERIE_PASSWORD", "secret")
+    with NatsTestServer(text=USERS) as guarded:
+        wrong = await trouble_of(guarded.url(user="nobody@"))
+        assert wrong.startswith("config: ")
+        assert "Authorization Violation" in wrong
+        poor = await trouble_of(guarded.url(user="poor@"))
+        assert poor.startswith("config: ")
+        assert 'Permissions Violation for Publish to "coterie.lock.past"' in poor
+        url = guarded.url(LEASE, user="good@")
+        async with coterie.connect(url) as ann, coterie.connect(url) as bob:
+            held = await taken(ann)
+            waiting = asyncio.create_task(taken(bob))
+            await until_renewed(held)
+            await held.release()
+            await (await waiting).release()
+
+
+@in_loop
+async def test_locks_come_over_tls_and_a_certificate_that_is_not_known_is_refused(
+    server: NatsTestServer, tmp_path: Path
+) -> None:
+    certificates(tmp_path, "one")
+    files = f'cert_file: "{tmp_path / "one.pem"}", key_file: "{tmp_path / "one.key"}"'
+    with NatsTestServer(text=f"tls {{ {files} }}", scheme="natss") as secure:
+        async with coterie.connect(f"{secure.url(LEASE)}&ca={tmp_path / 'one-ca.pem'}") as c:
+            await (await taken(c)).release()
+        assert (await trouble_of(secure.url())).startswith("config: ")
+        plain = await trouble_of(secure.url().replace("natss:", "nats:"))
+        assert "write natss://" in plain
+    assert "offers no TLS" in await trouble_of(server.url().replace("nats:", "natss:"))
+
+
+@in_loop
+async def test_a_letter_may_be_long(server: NatsTestServer) -> None:
+    async with programs(server, 2) as (ann, bob), ann.lock("x"):
+        several = [asyncio.create_task(ann.lock("x").acquire()) for _ in range(1000)]
+        await asyncio.sleep(0)
+        assert len(await bob.waiters("x")) == 1000
+        for task in several:
+            task.cancel()
+        await asyncio.wait(several)
+
+
+@in_loop
+async def test_the_server_says_what_it_is(server: NatsTestServer) -> None:
+    def made(port: int) -> NatsServer:
+        return NatsServer(parse_server_url(server.url(port=port), port=4222))
+
+    (node,) = await made(server.port).nodes()
+    assert node.version.startswith("2.")
+    assert node.role == "alone"
+    (node,) = await made(1).nodes()
+    assert node.trouble == "Connection refused"
+
+
+# Without a server
+
+
+def test_urls_that_make_no_sense_are_refused() -> None:
+    for url in ("nats://a?lease=0.1", "nats://a/b.c", "nats://a/b/c", "nats://a?sslmode=require"):
+        with pytest.raises(UsageError):
+            coterie.connect(url)
+
+
+@pytest.mark.parametrize("lock", ["a", "a.b", "*", ">", "a b", "%2E", "q.x.s.1", "\u00fc/."])
+def test_the_subject_of_an_entry_says_whose_it_is(lock: str) -> None:
+    subjects = Subjects("locks")
+    for shared in (False, True):
+        ticket = Ticket(lock, shared, 17)
+        subject = subjects.entry(ticket, "5e55")
+        assert subject.startswith(subjects.queue(lock).removesuffix(">"))
+        assert subject.count(".") == 6
+        assert not set("*> ") & set(subject)
+        assert Subjects.read_entry(subject) == (ticket, "5e55")
+    assert subjects.lock_of_news(subjects.news(lock)) == lock
+    assert not subjects.lock_of_news(subjects.mail(lock))
