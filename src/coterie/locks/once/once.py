@@ -48,6 +48,7 @@ RETRY_SECONDS = 0.1  # between two writes of a record while its server is away
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Decorated = TypeVar("Decorated", bound="Callable[..., object]")
 
 logger = logging.getLogger("coterie.locks")
 
@@ -135,6 +136,14 @@ class Run:
                 await self._held.write(encode(record), connection=connection)
         finally:
             await self._held._give_back(owner)
+
+
+def without_run(decorated: Decorated) -> Decorated:
+    """Return a decorated function whose signature, as frameworks look it up, has no run any more."""
+    signature = inspect.signature(decorated)
+    rest = list(signature.parameters.values())[1:]
+    decorated.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+    return decorated
 
 
 async def insist(held: Held, call: Callable[[], Awaitable[Result]]) -> Result:
@@ -250,7 +259,7 @@ class Once:
                 if self._plan.catch_up == 1:
                     return result
 
-        return once
+        return without_run(once)
 
     async def __aenter__(self) -> Run:
         """Begin a run, or raise `NotDue`; `AcquireTimeout` if another program has the lock and runs nothing."""
