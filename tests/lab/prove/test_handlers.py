@@ -7,7 +7,7 @@ import pytest
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
 from coterie.lab.prove.handlers.ricart_agrawala import follow
 from coterie.lab.prove.solver import z3
-from coterie.lab.prove.symbolic import Members, Number, Paths
+from coterie.lab.prove.symbolic import AnyInteger, AnySet, Paths
 from tests.harness import broken_class
 
 
@@ -49,7 +49,7 @@ def test_a_question_that_the_state_leaves_open_is_answered_both_ways() -> None:
     paths = Paths([x > 0])
 
     def ask() -> str:
-        number = Number(paths, x)
+        number = AnyInteger(paths, x)
         if number < 0:
             return "negative"
         return "one" if number == 1 else "more"
@@ -62,9 +62,9 @@ def test_a_set_decides_only_what_it_is_asked() -> None:
     paths = Paths([z3.Not(claims[3])])
 
     def ask() -> object:
-        members = Members(paths, dict(claims))
+        members = AnySet(paths, dict(claims))
         members.add(2)
         return (1 in members, 3 in members, len(members))
 
     assert {way.result for way in paths.each(ask)} == {(True, False, 2), (False, False, 1)}
-    assert all(len(way.conditions) == 1 for way in paths.each(lambda: bool(Members(paths, claims))))
+    assert all(len(way.conditions) == 1 for way in paths.each(lambda: bool(AnySet(paths, claims))))

@@ -85,7 +85,7 @@ class Truth:
         return self._paths.decide(self._claim)
 
 
-class Number:
+class AnyInteger:
     """Any integer."""
 
     def __init__(self, paths: Paths, term: Any) -> None:
@@ -97,23 +97,23 @@ class Number:
         """Refuse: a set would have to know which numbers are the same."""
         raise TypeError("a number that may be any has no hash")
 
-    def __add__(self, other: Number | int) -> Number:
+    def __add__(self, other: AnyInteger | int) -> AnyInteger:
         """Return the sum."""
-        return Number(self._paths, self.term + term_of(other))
+        return AnyInteger(self._paths, self.term + term_of(other))
 
-    def __lt__(self, other: Number | int) -> Truth:
+    def __lt__(self, other: AnyInteger | int) -> Truth:
         """Compare."""
         return Truth(self._paths, self.term < term_of(other))
 
-    def __le__(self, other: Number | int) -> Truth:
+    def __le__(self, other: AnyInteger | int) -> Truth:
         """Compare."""
         return Truth(self._paths, self.term <= term_of(other))
 
-    def __gt__(self, other: Number | int) -> Truth:
+    def __gt__(self, other: AnyInteger | int) -> Truth:
         """Compare."""
         return Truth(self._paths, self.term > term_of(other))
 
-    def __ge__(self, other: Number | int) -> Truth:
+    def __ge__(self, other: AnyInteger | int) -> Truth:
         """Compare."""
         return Truth(self._paths, self.term >= term_of(other))
 
@@ -126,7 +126,7 @@ class Number:
         return Truth(self._paths, self.term != term_of(other))
 
 
-class Members:
+class AnySet:
     """Any set of some ids."""
 
     def __init__(self, paths: Paths, claims: dict[int, Any]) -> None:
@@ -171,11 +171,11 @@ class Members:
 
 def term_of(value: object) -> Any:
     """Return a number, or one that may be any, as a term."""
-    return value.term if isinstance(value, Number) else z3.IntVal(value)
+    return value.term if isinstance(value, AnyInteger) else z3.IntVal(value)
 
 
 def claims_of(value: Any, ids: Iterable[int]) -> dict[int, Any]:
     """Return a set of ids, or one that may be any, as a claim for each id."""
-    if isinstance(value, Members):
+    if isinstance(value, AnySet):
         return value.claims
     return {each: z3.BoolVal(each in value) for each in ids}

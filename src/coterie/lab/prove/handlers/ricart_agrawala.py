@@ -15,7 +15,7 @@ from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgra
 from coterie.clocks import Stamp
 from coterie.lab.prove.pages import ricart_agrawala as algorithm
 from coterie.lab.prove.solver import z3
-from coterie.lab.prove.symbolic import Followed, Members, Number, Paths, claims_of, term_of
+from coterie.lab.prove.symbolic import AnyInteger, AnySet, Followed, Paths, claims_of, term_of
 from coterie.lab.prove.theory import Theory
 from coterie.process import Outbox, ProcessId
 
@@ -43,7 +43,7 @@ class Given(NamedTuple):
         return f"process {self.me}, {self.step.replace('_', ' ')}{of}"
 
 
-class Comparison:
+class HandlerComparison:
     """Handlers beside steps, for so many processes."""
 
     def __init__(self, size: int, kind: type[Any] = RicartAgrawala) -> None:
@@ -108,7 +108,7 @@ class Comparison:
             elif given.step == "receive_reply":
                 process.receive(peer, self._reply(), out)
             else:
-                stamp = Stamp(Number(paths, self._now("stamp", peer, me)), peer)  # type: ignore[arg-type]
+                stamp = Stamp(AnyInteger(paths, self._now("stamp", peer, me)), peer)  # type: ignore[arg-type]
                 process.receive(peer, self._request(stamp), out)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is a difference
             return error
@@ -116,15 +116,15 @@ class Comparison:
 
     def _process(self, paths: Paths, me: ProcessId) -> Any:
         process = self._kind(me, len(self.ids))
-        process.highest = Number(paths, self._now("clock", me))
+        process.highest = AnyInteger(paths, self._now("clock", me))
         if paths.decide(self._now("asking", me)):
-            process.stamp = Stamp(Number(paths, self._now("time", me)), me)  # type: ignore[arg-type]
+            process.stamp = Stamp(AnyInteger(paths, self._now("time", me)), me)  # type: ignore[arg-type]
         process.awaiting = self._members(paths, "awaiting", me)
         process.deferred = self._members(paths, "deferred", me)
         return process
 
-    def _members(self, paths: Paths, name: str, me: ProcessId) -> Members:
-        return Members(paths, {peer: self._now(name, me, peer) for peer in self.ids})
+    def _members(self, paths: Paths, name: str, me: ProcessId) -> AnySet:
+        return AnySet(paths, {peer: self._now(name, me, peer) for peer in self.ids})
 
     def _compare(self, given: Given, way: Way, known: Iterable[Any], after: Meaning) -> str:
         """Say which field or message differs from the page, in some state; nothing if none does."""
@@ -172,4 +172,4 @@ class Comparison:
 
 def follow(size: int, kind: type[Any] = RicartAgrawala) -> Followed:
     """Compare the handlers of a class with the page, for so many processes."""
-    return Comparison(size, kind).follow()
+    return HandlerComparison(size, kind).follow()
