@@ -28,6 +28,7 @@ REAL_FILES = (
     "test_deploy.py",
     "test_exercises_browser.py",
     "test_lab_browser.py",
+    "test_mix_ups_page.py",
     "test_trial_browser.py",
     "test_map_browser.py",
     "test_lock_bench.py",

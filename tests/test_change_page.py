@@ -17,7 +17,7 @@ from tests.cluster.changed_cluster import Joined
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS, Processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 PAGE = (Path(__file__).parent.parent / "docs" / "change.md").read_text(encoding="utf-8")
 
@@ -56,21 +56,31 @@ def addresses(cluster: Processes) -> list[str]:
     return [str(member.address) for member in cluster.config.membership.members]
 
 
-def check(cluster: Processes, commands: list[tuple[str, str]], places: dict[str, str]) -> None:
-    """Run what is shown, with these places instead of those shown, and compare what it prints."""
+def check(
+    cluster: Processes,
+    commands: list[tuple[str, str]],
+    places: dict[str, str],
+    *,
+    config: Path | None = None,
+    steady: Callable[[str], str] = lambda text: re.sub(" +", " ", text),
+) -> None:
+    """Run what is shown, with these places instead of those shown, and compare what it prints.
+
+    `config` is the file of the cluster, for nodes; `steady` leaves out what is different each time.
+    """
     assert commands
     for command in commands:
         line, expected = (_at(places, text) for text in command)
         outcome = subprocess.run(
             [*COTERIE, *line.split()[1:]],
-            env=os.environ | {"COTERIE_URL": cluster.url},
+            env=os.environ | {"COTERIE_URL": cluster.url, "COTERIE_CONFIG": str(config)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
             timeout=PATIENCE_SECONDS,
         )
-        assert re.sub(" +", " ", outcome.stdout) == re.sub(" +", " ", expected), line
+        assert steady(outcome.stdout) == steady(expected), line
 
 
 def _at(places: dict[str, str], text: str) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ACQUIRABLE = "acquire name"
 HOLDING = "ensure expires_at lost name release tokens valid"
-COORDINATOR = "close elect holders lock lock_all lock_any locked observe once open read semaphore url waiters watch"
+COORDINATOR = "close elect holders lock lock_all lock_any locked members observe once open read semaphore url waiters watch"
 RUN = "attempt ensure fail finish lost name period token tokens valid"
 STORE = "close counts history history_lines oldest run transaction"
 
@@ -47,7 +47,9 @@ NAMES: dict[str, str] = {
     "Once": "acquire name",
     "Run": RUN,
     "Value": "by data doubtful version written",
-    "Party": "name owner shared since token waited",
+    "GroupMember": "held name parties watch",
+    "Members": "name",
+    "Party": "name note owner shared since token waited",
     "sync.Coordinator": COORDINATOR,
     "sync.Lock": f"{ACQUIRABLE} release",
     "sync.LockAll": ACQUIRABLE,
@@ -58,6 +60,8 @@ NAMES: dict[str, str] = {
     "sync.Once": "acquire name",
     "sync.Run": RUN,
     "sync.held.lost": "is_set wait",
+    "sync.GroupMember": "held name parties watch",
+    "sync.Members": "name",
     "Store": STORE,
     "Transaction": "abort delete failures get name put scan scan_prefix state",
     "Counts": "aborted committed refused repeated unknown",
@@ -92,6 +96,10 @@ async def for_tasks(folder: Path) -> AsyncIterator[tuple[str, object]]:
             yield "Held", both["c"]
             yield "held.lost", both.lost
             yield "Party", (await c.holders("a"))[0]
+        async with c.members("a") as me:
+            yield "Members", c.members("a")
+            yield "GroupMember", me
+        async with c.lock("a") as held:
             await held.write(b"text")
             yield "Value", await c.read("a")
         once = c.once("job", every="1d")
@@ -115,6 +123,9 @@ def for_threads(folder: Path) -> Iterator[tuple[str, object]]:
             yield "sync.HeldAll", both
             yield "sync.Held", both["b"]
             yield "sync.held.lost", both.lost
+        with c.members("a") as me:
+            yield "sync.Members", c.members("a")
+            yield "sync.GroupMember", me
         once = c.once("job", every="1d")
         yield "sync.Once", once
         with once as run:

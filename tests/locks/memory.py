@@ -59,6 +59,7 @@ class MemoryClaim:
         self.name = name
         self.awaits = Wanted(name)
         self.taken_away = False
+        self.note = ""
         self._engine = engine
         queue = engine.queues.setdefault(name, [])
         if not wait and queue:
@@ -66,6 +67,9 @@ class MemoryClaim:
             return
         queue.append(self)
         engine.serve(name)
+
+    def annotate(self, note: str) -> None:
+        self.note = note
 
     def valid(self) -> bool:
         return not self.taken_away and self in self._engine.queues[self.name]

@@ -15,7 +15,18 @@ from coterie.sync.held import LossEvent as SyncLossEvent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KINDS = ("Coordinator", "Held", "HeldAll", "Lock", "LockAll", "LockAny", "Once", "Run", "Semaphore")
+KINDS = (
+    "Coordinator",
+    "GroupMember",
+    "Held",
+    "HeldAll",
+    "Lock",
+    "LockAll",
+    "LockAny",
+    "Once",
+    "Run",
+    "Semaphore",
+)
 PAIRS: dict[str, tuple[type[Any], type[Any]]] = {
     name: (getattr(coterie, name), getattr(coterie.sync, name)) for name in KINDS
 } | {"LossEvent": (LossEvent, SyncLossEvent)}

@@ -50,6 +50,7 @@ class Standing(msgspec.Struct, frozen=True):
     token: str | None  # a text: tokens exceed what a page can count
     why: str  # a waiter: what it waits for, in words
     waited: float | None = None  # a holder: how many seconds before; None: it does not say
+    note: str = ""  # of a holder
 
 
 class Lock(msgspec.Struct, frozen=True):
@@ -148,7 +149,8 @@ def locks_of(states: Iterable[LockState]) -> dict[str, Lock]:
 def _standing(party: Party, reason: str) -> Standing:
     token = None if party.token is None else str(party.token)
     waited = None if party.waited is None else round(party.waited, 3)
-    return Standing(party.owner, round(party.since, 3), party.shared, token, reason, waited)
+    since = round(party.since, 3)
+    return Standing(party.owner, since, party.shared, token, reason, waited, party.note)
 
 
 def why(lock: LockState, place: int) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coterie.locks.engine import Claim, Engine, Party
     from coterie.locks.held import Held, HeldAll, Holding, LossEvent
     from coterie.locks.lock import Acquirable, Lock
+    from coterie.locks.members import GroupMember, Members
     from coterie.locks.once.once import Once, Run
     from coterie.locks.semaphore import Semaphore
     from coterie.locks.several import LockAll, LockAny
@@ -25,6 +26,7 @@ __all__ = [
     "Coordinator",
     "ElectionCoordinator",
     "Engine",
+    "GroupMember",
     "Held",
     "HeldAll",
     "Holding",
@@ -32,6 +34,7 @@ __all__ = [
     "LockAll",
     "LockAny",
     "LossEvent",
+    "Members",
     "Once",
     "Party",
     "Run",
@@ -53,6 +56,8 @@ _HOMES = {
     "LockAll": "several",
     "LockAny": "several",
     "LossEvent": "held",
+    "GroupMember": "members",
+    "Members": "members",
     "Once": "once.once",
     "Party": "engine",
     "Run": "once.once",

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from coterie.locks.engine import LockState
-from coterie.locks.url import SCHEMES, scheme_of
+from coterie.locks.url import SCHEMES, engine_of_url, scheme_of
 
 BROKEN = "an operator has ended it with coterie break"  # the reason of the loss
 TOKEN_MAX = 2**63 - 1
@@ -63,6 +63,7 @@ def find_breaker(url: str) -> Breaker:
     elif scheme == "coterie":
         breaker = importlib.import_module(SCHEMES[scheme]).make_breaker(url)
     else:
-        engine = importlib.import_module(SCHEMES[scheme]).make_engine(url)
-        breaker = importlib.import_module("coterie.engines.queue.breaker").QueueBreaker(engine)
+        breaker = importlib.import_module("coterie.engines.queue.breaker").make_breaker(
+            engine_of_url(url), scheme
+        )
     return breaker

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from coterie.locks.lock import Lock, Session
+from coterie.locks.members import Members
 from coterie.locks.names import check_name
 from coterie.locks.semaphore import Semaphore, Semaphores
 from coterie.locks.several import LockAll, LockAny
-from coterie.locks.url import SCHEMES, choose_url, scheme_of, url_of, without_password
+from coterie.locks.url import choose_url, engine_of_url, url_of, without_password
 from coterie.locks.value import values_of
+from coterie.system.aio import require_loop
 
 if TYPE_CHECKING:
     import os
@@ -42,7 +43,7 @@ def connect(
     given back.
     """
     found = choose_url(url if url is None or isinstance(url, str) else url_of(url))
-    make = partial(importlib.import_module(SCHEMES[scheme_of(found)]).make_engine, found)
+    make = partial(engine_of_url, found)
     return Coordinator(make(), found, make, observers)
 
 
@@ -72,6 +73,7 @@ class Coordinator:
 
     async def open(self) -> None:
         """Get ready; `async with` does this."""
+        require_loop()
         await self._session.open()
 
     async def close(self) -> None:
@@ -100,6 +102,7 @@ class Coordinator:
         lease: float | None = None,
         shared: bool = False,
         reentrant: bool = False,
+        note: str = "",
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Lock:
         """Make a lock; nothing is sent before it is acquired.
@@ -113,6 +116,8 @@ class Coordinator:
                 when its process ends.
             shared: Many may hold it in shared mode together, but none beside an exclusive holder.
             reentrant: Let a task that holds it enter again, with the same token.
+            note: What others read about the hold as long as it lasts, such as the address of a leader: up to 255
+                bytes. `holders`, `observe`, `coterie status` and the dashboard show it.
             on_lost: Called with what was held when it is lost.
         """
         return Lock(
@@ -122,6 +127,7 @@ class Coordinator:
             lease=lease,
             shared=shared,
             reentrant=reentrant,
+            note=note,
             on_lost=on_lost,
         )
 
@@ -233,14 +239,33 @@ class Coordinator:
         *,
         timeout: float | None = None,
         lease: float | None = None,
+        note: str = "",
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Lock:
         """Stand for election: `async with` waits to lead, and leads while its body runs.
 
         A term is the hold of the lock of that name, its number the token. The leader resigns
-        after the body has stopped, also when the term is lost.
+        after the body has stopped, also when the term is lost. Those who observe read its note.
         """
-        return self.lock(name, timeout=timeout, lease=lease, on_lost=on_lost)
+        return self.lock(name, timeout=timeout, lease=lease, note=note, on_lost=on_lost)
+
+    def members(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        lease: float | None = None,
+        note: str = "",
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> Members:
+        """Join a group: `async with` belongs to it while its body runs, and yields a `GroupMember`.
+
+        It is the lock of that name in shared mode: a member that is killed is gone when its lock is free, and who
+        takes the lock alone waits for all members to leave, and keeps others out. The note of each is shown to all.
+        """
+        return Members(
+            self._session, name, timeout=timeout, lease=lease, note=note, on_lost=on_lost
+        )
 
     def observe(self, name: str) -> AsyncGenerator[Party | None, None]:
         """Follow the leader: the present one first, then each change; None while there is none.

@@ -33,6 +33,7 @@ class Party(msgspec.Struct, frozen=True):
     # How many seconds a holder waited before. None: it waits, or is of a version that does not say; then
     # `since` is when it asked.
     waited: float | None = None
+    note: str = ""  # what the holder lets others know, such as its address; empty while it waits
 
 
 class LockState(msgspec.Struct, frozen=True):
@@ -96,6 +97,9 @@ class Claim(Protocol):
 
         Any thread may ask.
         """
+
+    def annotate(self, note: str) -> None:
+        """Let others read a note as long as the claim is granted."""
 
     def obstacle(self) -> CoterieError | None:
         """Return the error that keeps the claim from being granted, if it is not just a holder."""

@@ -27,7 +27,7 @@ from coterie.errors import (
 from coterie.locks import current
 from coterie.locks.engine import Prompt
 from coterie.locks.held import Held, Holding
-from coterie.locks.names import check_name
+from coterie.locks.names import check_name, check_note
 from coterie.locks.observers import Observers
 from coterie.locks.url import without_password
 from coterie.system.aio import first_done, to_the_end
@@ -383,6 +383,7 @@ class Lock(Acquirable[Held]):
         lease: float | None = None,
         shared: bool = False,
         reentrant: bool = False,
+        note: str = "",
         on_lost: Callable[[Holding], object] | None = None,
     ) -> None:
         """Prepare to ask; nothing is sent before it is acquired."""
@@ -392,6 +393,7 @@ class Lock(Acquirable[Held]):
         self._lease = lease
         self._shared = shared
         self._reentrant = reentrant
+        self._note = check_note(note)
 
     async def __aenter__(self) -> Held:
         """Acquire, or raise `AcquireTimeout`; a lock that is free takes no turn of the event loop."""
@@ -479,6 +481,8 @@ class Lock(Acquirable[Held]):
                 if session.observers and patience is not AT_ONCE and not prompt.holds_any(owner):
                     self._note_missed(_outcome_of(patience), asked_at)
                 return None
+            if self._note:
+                claim.annotate(self._note)
             held = session.held[key] = Held(session, claim, self.name, owner, shared=self._shared)
             if session.engine.waits.victims:
                 session.engine.waits.obtained(owner, self.name)
@@ -542,6 +546,8 @@ class Lock(Acquirable[Held]):
                     lease=self._lease,
                     wait=patience.wait,
                 )
+            if self._note:
+                claim.annotate(self._note)
             if claim.token is not None:
                 return claim
             if not await self._is_granted(owner, claim, patience):

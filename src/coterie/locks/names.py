@@ -44,6 +44,22 @@ def check_name(name: str, bytes_max: int = BYTES_MAX) -> str:
     return name
 
 
+def check_note(note: str) -> str:
+    """Return a note of a hold; raise `UsageError` if it cannot be one."""
+    if not isinstance(note, str):
+        raise UsageError(f"a note is a string, got {note!r}")
+    if not note.isprintable():
+        unprintable = next(each for each in note if not each.isprintable())
+        raise UsageError(f"note {note!r}: {unprintable!r} cannot be printed")
+    size = len(note.encode())
+    if size > BYTES_MAX:
+        raise UsageError(
+            f"a note has at most {BYTES_MAX} bytes in UTF-8, got {size}: write what is longer as the value of the"
+            " lock"
+        )
+    return note
+
+
 def check_plain_name(name: str, *, of: str) -> str:
     """Return the name of a node or cluster; else say which character is wrong, of whose name."""
     for position, character in enumerate(name, 1):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
-from coterie.locks.url import SCHEMES, scheme_of
+from coterie.locks.url import engine_of_url, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,8 +94,9 @@ async def find_source(url: str) -> Source:
     elif scheme == "file":
         source = importlib.import_module("coterie.engines.file.status").make_source(url)
     else:
-        engine = importlib.import_module(SCHEMES[scheme]).make_engine(url)
-        source = importlib.import_module("coterie.engines.queue.status").ServerSource(engine)
+        source = importlib.import_module("coterie.engines.queue.status").make_source(
+            engine_of_url(url), scheme
+        )
     return source
 
 

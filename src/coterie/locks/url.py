@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
     from urllib.parse import SplitResult
 
-# The module of each scheme has `make_engine(url)`.
+# The module of each scheme has `make_engine(url)`. Installed packages offer others, by entry points of this group,
+# but none in the place of one of these.
+ENGINES = "coterie.engines"
 SCHEMES = {
     "coterie": "coterie.cluster.url",
     "etcd": "coterie.engines.etcd",
@@ -133,12 +137,36 @@ def scheme_of(url: str) -> str:
             "expected a coordinator URL such as file: or coterie://host:7420,"
             f" got {without_password(url)!r}"
         )
-    if scheme not in SCHEMES:
+    if scheme not in SCHEMES and scheme not in installed_engines():
         shown = HIDDEN if "@" in scheme else scheme
-        raise UsageError(
-            f"unknown kind of coordinator: {shown!r}; choose from: {', '.join(sorted(SCHEMES))}"
-        )
+        known = sorted({*SCHEMES, *installed_engines()})
+        raise UsageError(f"unknown kind of coordinator: {shown!r}; choose from: {', '.join(known)}")
     return scheme
+
+
+@functools.cache
+def installed_engines() -> dict[str, EntryPoint]:
+    """Return what installed packages offer, by scheme; nothing is imported."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - takes long, and is rarely asked
+
+    return {point.name: point for point in entry_points(group=ENGINES)}
+
+
+def engine_of_url(url: str) -> Any:
+    """Make the engine that a URL names, by the module of its scheme."""
+    import importlib  # noqa: PLC0415 - a lock of this machine does without
+
+    scheme = scheme_of(url)
+    if scheme in SCHEMES:
+        return importlib.import_module(SCHEMES[scheme]).make_engine(url)
+    point = installed_engines()[scheme]
+    try:
+        make = point.load().make_engine
+    except Exception as error:  # noqa: BLE001 - a package may raise anything
+        raise ConfigError(
+            f"{point.value}, which is installed for {scheme}: URLs, cannot be used: {error}"
+        ) from None
+    return make(url)
 
 
 def read_trusted(path: str) -> bytes:

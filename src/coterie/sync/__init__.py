@@ -13,17 +13,20 @@ the end of the `with`.
 from coterie.sync.coordinator import Coordinator, connect
 from coterie.sync.held import Held, HeldAll, Holding
 from coterie.sync.lock import Acquirable, Lock, LockAll, LockAny, Semaphore
+from coterie.sync.members import GroupMember, Members
 from coterie.sync.once import Once, Run
 
 __all__ = [
     "Acquirable",
     "Coordinator",
+    "GroupMember",
     "Held",
     "HeldAll",
     "Holding",
     "Lock",
     "LockAll",
     "LockAny",
+    "Members",
     "Once",
     "Run",
     "Semaphore",

@@ -12,6 +12,7 @@ from coterie.locks.url import without_password
 from coterie.sync.held import wrap
 from coterie.sync.lock import Acquirable, Lock, LockAll, LockAny, Semaphore
 from coterie.sync.loop import Loop
+from coterie.sync.members import Members
 from coterie.sync.once import Once
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Coordinator:
         lease: float | None = None,
         shared: bool = False,
         reentrant: bool = False,
+        note: str = "",
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Lock:
         """Make a lock; nothing is sent before it is acquired. See `coterie.Coordinator.lock`."""
@@ -106,6 +108,7 @@ class Coordinator:
             lease=lease,
             shared=shared,
             reentrant=reentrant,
+            note=note,
             on_lost=self._passing_to(on_lost),
         )
         return Lock(self._running, inner)
@@ -204,10 +207,26 @@ class Coordinator:
         *,
         timeout: float | None = None,
         lease: float | None = None,
+        note: str = "",
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Lock:
         """Stand for election: `with` waits to lead, and leads while its body runs."""
-        return self.lock(name, timeout=timeout, lease=lease, on_lost=on_lost)
+        return self.lock(name, timeout=timeout, lease=lease, note=note, on_lost=on_lost)
+
+    def members(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        lease: float | None = None,
+        note: str = "",
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> Members:
+        """Join a group: `with` belongs to it while its body runs, and yields a `Member`."""
+        inner = self._inner.members(
+            name, timeout=timeout, lease=lease, note=note, on_lost=self._passing_to(on_lost)
+        )
+        return Members(self._running, Lock(self._running, inner._lock), inner, self._following)
 
     def observe(self, name: str) -> Iterator[Party | None]:
         """Follow the leader: the present one first, then each change; None while there is none."""

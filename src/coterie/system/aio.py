@@ -7,6 +7,8 @@ import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from coterie.errors import MisuseError
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
@@ -19,6 +21,17 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         loop: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
         return loop
     return asyncio.new_event_loop()
+
+
+def require_loop() -> None:
+    """Raise `MisuseError` where no loop of asyncio runs, as under another library for tasks."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise MisuseError(
+            "no event loop of asyncio runs here; under trio, run a whole `with` block of coterie.sync in a thread"
+            " (trio.to_thread.run_sync)"
+        ) from None
 
 
 class Tasks:

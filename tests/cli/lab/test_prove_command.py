@@ -71,7 +71,7 @@ def test_a_proved_page_says_what_was_shown_and_how_far_the_code_was_held_against
 def test_a_page_without_a_link_proves_the_specification_only(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(["prove", "two-phase-commit"]) == 0
+    assert run(["prove", "leased-change"]) == 0
     assert "this proves the specification only: no code" in capsys.readouterr().out
 
 

@@ -1,6 +1,7 @@
 """A program that uses locks as it is told, line by line, and answers in lines of JSON.
 
 take NAME               hold NAME: {"held": NAME, "token": .., "at": ..}; later perhaps {"lost": NAME, "at": ..}
+join NAME NOTE          be a member of NAME for good: {"member": NAME}
 drop NAME               release it: {"released": NAME} or {"lost": NAME}
 valid NAME              {"valid": true or false}, first thing
 turns NAME TASKS COUNT  let tasks take NAME so often each: {"turns": [[entered, left, token], ..]}
@@ -51,6 +52,12 @@ class User:
         assert held is not None
         self._held[name] = held
         say(held=name, token=held.token, at=time.monotonic())
+
+    async def join(self, name: str, note: str) -> None:
+        held = await self._coordinator.lock(name, shared=True, note=note).acquire()
+        assert held is not None
+        self._held[name] = held
+        say(member=name)
 
     async def drop(self, name: str) -> None:
         try:

@@ -9,6 +9,8 @@ import pytest
 from coterie.algorithms.mutex.permission.centralized.coordinator import Centralized
 from coterie.algorithms.mutex.permission.lamport import Lamport
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
+from coterie.algorithms.mutex.permission.ricart_agrawala.roucairol_carvalho import RoucairolCarvalho
+from coterie.algorithms.mutex.quorum.decentralized.retry import Decentralized
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
 from coterie.algorithms.mutex.token.naimi_trehel import NaimiTrehel
 from coterie.algorithms.mutex.token.raymond import Raymond
@@ -17,6 +19,9 @@ from coterie.algorithms.mutex.token.token_ring.rotating import TokenRing
 from coterie.catalogue import load
 from coterie.lab.prove import library
 from coterie.lab.prove.link import Trial, hold
+from coterie.lab.prove.verdict import hold_all
+from coterie.transactions.site.coordinator import Coordinator
+from coterie.transactions.site.resource import Resource
 from tests.harness import broken_class
 
 if TYPE_CHECKING:
@@ -205,6 +210,62 @@ BUGS: dict[str, tuple[str, type[Any], str, str, Trial, str]] = {
         THREE,
         "",
     ),
+    "replies inside by permissions that it keeps": (  # `check` with one entry calls it verified
+        "roucairol-carvalho",
+        RoucairolCarvalho,
+        "(self.stamp < other or not self._lacking())",
+        "self.stamp < other",
+        TWICE,
+        "",
+    ),
+    "keeps a permission that it has replied to": (
+        "roucairol-carvalho",
+        RoucairolCarvalho,
+        "            self.permissions.remove(sender)\n",
+        "",
+        TWICE,
+        "",
+    ),
+    "does not ask again for what it has let go": (
+        "roucairol-carvalho",
+        RoucairolCarvalho,
+        "                out.send(sender, Request(self.stamp))\n",
+        "                pass\n",
+        THREE_AT_RANDOM,
+        "",
+    ),
+    "keeps the permissions of those that it made wait": (
+        "roucairol-carvalho",
+        RoucairolCarvalho,
+        "        self.permissions -= self.deferred\n",
+        "",
+        TWO,
+        "a permission has one place",
+    ),
+    "gives its vote twice": (
+        "decentralized",
+        Decentralized,
+        "self.given is None and not self.abstains",
+        "not self.abstains",
+        TWO,
+        "",
+    ),
+    "enters with one vote less": (
+        "decentralized",
+        Decentralized,
+        "if len(self.votes) == self.needed:",
+        "if len(self.votes) == self.needed - 1:",
+        TWO,
+        "",
+    ),
+    "keeps the votes that it gives back": (
+        "decentralized",
+        Decentralized,
+        "        self.votes.clear()\n",
+        "",
+        TWO,
+        "",
+    ),
     "passes the token on and keeps it": (
         "token-ring",
         TokenRing,
@@ -222,10 +283,13 @@ def broken(
     algorithm: str, kind: type[Any], old: str, new: str, size: int
 ) -> Sequence[Process[Any]]:
     """Build processes of a class with one line changed, and the state of the right ones."""
-    entry = load(algorithm)
+    found = library.find(algorithm)
+    assert found.link is not None
+    entry = load(found.algorithm)
+    variant = None if algorithm in library.SAME_CODE else found.link.variants[0]
     wrong = broken_class(kind, old, new)
     made = []
-    for process in entry.build(entry.setup(size)):
+    for process in entry.build(entry.setup(size, variant)):
         fields = {name: getattr(process, name) for name in process.__struct_fields__}
         made.append(wrong(**fields))
     return made
@@ -250,3 +314,46 @@ def test_a_step_left_out_is_no_step_that_the_page_lacks(name: str) -> None:
     assert entry.link is not None
     held = hold(entry.page, entry.link, broken(algorithm, kind, old, new, trial.size), trial)
     assert not held.trouble
+
+
+# Sites of two-phase commit hold their parts by type, so that methods of these are replaced.
+SITES: dict[str, tuple[type[Any], str, str, str]] = {
+    "commits without the last vote": (
+        Coordinator,
+        "on_vote",
+        "        course.awaited.remove(sender)\n        course.silence = 0\n        course.number",
+        "        course.awaited.clear()\n        course.silence = 0\n        course.number",
+    ),
+    "tells the others to commit what one refused": (
+        Coordinator,
+        "_refused",
+        "step.out.broadcast(others, Decide(step.clock, name))",
+        "step.out.broadcast(others, Decide(step.clock, name, course.attempt.stamp))",
+    ),
+    "votes and forgets it": (
+        Resource,
+        "_vote",
+        "            step.journal.ready[name] = ready\n",
+        "",
+    ),
+    "commits what it was told to abort": (
+        Resource,
+        "_settle_doubt",
+        "        if number is None:\n            step.scheduler.abort(name, answers)\n",
+        "        if number is not None:\n            step.scheduler.abort(name, answers)\n",
+    ),
+    "tells its users and not its journal": (
+        Coordinator,
+        "_commit",
+        "            step.journal.decided[name] = decided\n",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_a_bug_in_two_phase_commit_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, method, old, new = SITES[name]
+    monkeypatch.setattr(kind, method, getattr(broken_class(kind, old, new), method))
+    entry = library.find("two-phase-commit")
+    assert any(held.trouble for held in hold_all(entry, [Trial(2, 1)]))

@@ -51,7 +51,12 @@ class ClassicClaim:
         self.awaits = Wanted(lock)
         self.asked_at = system.wall()
         self.entered_at: float | None = None
+        self.note = ""
         self._engine = engine
+
+    def annotate(self, note: str) -> None:
+        """Let a note be read in this process: a node knows only of itself."""
+        self.note = note
 
     def valid(self) -> bool:
         """Return whether the lock is ours."""
@@ -260,4 +265,6 @@ class ClassicEngine:
         if claim.entered_at is None:
             return Party(claim.lock, owner, claim.asked_at, None)
         waited = max(0.0, claim.entered_at - claim.asked_at)
-        return Party(claim.lock, owner, claim.entered_at, claim.token, waited=waited)
+        return Party(
+            claim.lock, owner, claim.entered_at, claim.token, waited=waited, note=claim.note
+        )

@@ -219,7 +219,8 @@ function LockRow({ lock }) {
 
 function Holder({ holder }) {
   if (holder.silent) return html`<${Chip} look="warning">${holder.owner} does not answer<//>`;
-  return html`<span class="mono">${holder.owner}</span>${holder.shared && html`<span class="quiet"> shared</span>`}`;
+  return html`<span class="mono">${holder.owner}</span>${holder.shared && html`<span class="quiet"> shared</span>`}
+    ${holder.note && html`<span class="quiet"> ${holder.note}</span>`}`;
 }
 
 function Lease({ owner }) {

@@ -34,6 +34,7 @@ class FileClaim:
         "_handle",
         "_loss",
         "_lost",
+        "_note",
         "_on_loss",
         "_wait",
         "lock",
@@ -63,6 +64,7 @@ class FileClaim:
         self._granted: asyncio.Future[int | None] | None = None
         self._lost: asyncio.Future[str] | None = None
         self._loss = ""
+        self._note = b""
         self._on_loss: Callable[[], object] | None = None
         self._wait: QueuedWait | None = None
 
@@ -105,6 +107,12 @@ class FileClaim:
     def directory(self) -> LockDirectory | None:
         """The open directory in which it has a handle."""
         return None if self._handle is None else self._handle.directory
+
+    def annotate(self, note: str) -> None:
+        """Let others read a note as long as the claim is granted."""
+        self._note = note.encode()
+        if self._handle is not None:
+            self._handle.annotate(self._note)
 
     def valid(self) -> bool:
         """Return True if the lock is ours: entered, and its file still there for all to see."""
@@ -200,6 +208,8 @@ class FileClaim:
         if handle.directory is not waiters.directory:
             handle.directory.give(handle)
             handle = self._handle = waiters.directory.handle()
+            if self._note:
+                handle.annotate(self._note)
         wait = self._wait = QueuedWait(
             waiters, waiters.directory.lock_bytes(self.lock), next(waiters.directory.requests)
         )

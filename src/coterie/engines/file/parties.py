@@ -101,7 +101,8 @@ def party(entry: BoardEntry) -> Party:
     if not holds:
         return Party(entry.name, owner, entry.since, None, entry.shared)
     since = entry.granted or entry.since
-    return Party(entry.name, owner, since, entry.token, entry.shared, since - entry.since)
+    waited = since - entry.since
+    return Party(entry.name, owner, since, entry.token, entry.shared, waited, entry.note)
 
 
 def user_name(user: int) -> str:

@@ -14,18 +14,18 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from coterie import system
+from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.mail import HoldOrder, encode
 from coterie.engines.queue.orders import operators_entry
 from coterie.engines.queue.server import Author, CondemningSession, SessionLost, Ticket
 from coterie.engines.queue.status import opened
-from coterie.errors import Unavailable
+from coterie.errors import Unavailable, UsageError
 from coterie.locks.breaker import EndedHolds
 from coterie.locks.legible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coterie.engines.queue.engine import QueueEngine
     from coterie.engines.queue.server import QueueSession
     from coterie.locks.breaker import FoundHold
 
@@ -34,6 +34,13 @@ EXPIRY_SECONDS = (
     3.0  # in which a server notices that a lease has run out: ticks of ZooKeeper are long
 )
 AGAIN_SECONDS = 0.5  # between two letters to the same program: one may be lost
+
+
+def make_breaker(engine: object, scheme: str) -> QueueBreaker:
+    """Return what ends holds at the server of an engine, if that keeps queues."""
+    if not isinstance(engine, QueueEngine):
+        raise UsageError(f"the engine of {scheme}: URLs does not take orders of operators")
+    return QueueBreaker(engine)
 
 
 class QueueBreaker:

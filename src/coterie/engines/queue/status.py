@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import ServerNode
-from coterie.errors import Unavailable
+from coterie.errors import Unavailable, UsageError
 from coterie.locks.deadlocks.graph import lasting_graph
 from coterie.locks.engine import LockState
 from coterie.locks.status import NodeView, Status, down
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from coterie.algorithms.deadlock.wait_for import Graph
-    from coterie.engines.queue.engine import QueueEngine
 
 # Exit statuses of `coterie status`; where no server answers, an error is raised.
 HEALTHY, DEGRADED = 0, 1
@@ -87,6 +87,13 @@ async def opened(engine: QueueEngine) -> AsyncIterator[None]:
 
 
 # In words
+
+
+def make_source(engine: object, scheme: str) -> ServerSource:
+    """Return the source of the server of an engine, if that keeps queues."""
+    if not isinstance(engine, QueueEngine):
+        raise UsageError(f"the engine of {scheme}: URLs shows no status")
+    return ServerSource(engine)
 
 
 class ServerSource:

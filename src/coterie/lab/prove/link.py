@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from coterie.process import Process, Seat
 
 States: TypeAlias = tuple[Any, ...]  # a state as the explorer has it
+Builder: TypeAlias = "Callable[[int, str], Sequence[Process[Any]]]"  # for a size and a variant
 
 STEPS = 400  # of a random run
 STATES_MAX = 5_000  # of a search of all states
+SHOWN_MAX = 2_000  # characters of a state
 
 
 class Trial(NamedTuple):
@@ -60,11 +62,15 @@ class Snapshot:
     """A state of all processes and links, for the function that maps it to a page."""
 
     def __init__(
-        self, seats: Sequence[Seat], links: dict[tuple[ProcessId, ProcessId], list[Any]]
+        self,
+        seats: Sequence[Seat],
+        links: dict[tuple[ProcessId, ProcessId], list[Any]],
+        past: State | None = None,
     ) -> None:
         """Take the seats in order of ids, and the messages on each link, the next to arrive first."""
         self._seats = seats
         self.links = links
+        self.past = past or {}  # the page's state before, of what lasts
 
     @property
     def processes(self) -> list[Any]:
@@ -98,7 +104,8 @@ class Snapshot:
     def __str__(self) -> str:
         """Write what the processes hold and what is under way."""
         under_way = [f"{a} > {b} {m}" for (a, b), messages in self.links.items() for m in messages]
-        return "; ".join([*(str(process) for process in self.processes), *under_way])
+        whole = "; ".join([*(str(process) for process in self.processes), *under_way])
+        return whole if len(whole) <= SHOWN_MAX else f"{whole[:SHOWN_MAX]} …"
 
 
 def once(things: Iterable[Any]) -> set[Any]:
@@ -126,6 +133,7 @@ class Link:
     place: Callable[[str, tuple[Any, ...], Sequence[Any]], ProcessId] = at_first
     numbers: Sequence[int] = ()  # that formulas speak of; else those that states name
     lasting: tuple[str, ...] = ()  # relations of what ever was so, which fields and links forget
+    build: Builder | None = None  # of processes that no catalogue has
     trials: tuple[Trial, ...] = TRIALS
     longest: int = 1  # so many steps of the page may be one of the code
     variants: tuple[str, ...] = ("plain",)  # of the algorithm, whose code this page is about
@@ -173,11 +181,11 @@ class CodeWalk:
         """Return the first state."""
         return self._model.start()
 
-    def snapshot(self, state: States) -> Snapshot:
+    def snapshot(self, state: States, past: State | None = None) -> Snapshot:
         """Show a state to a link."""
         seats = [self._model.seats[number] for number in state[: self._model.size]]
         links = self._model.under_way(state)
-        return Snapshot(seats, {(a + 1, b + 1): content for (a, b), content in links.items()})
+        return Snapshot(seats, {(a + 1, b + 1): content for (a, b), content in links.items()}, past)
 
     def steps(self, state: States) -> list[Step]:
         """Return every step from a state."""
@@ -292,9 +300,10 @@ class Comparison:
 
         path = self._page.path(before.mapped, after.mapped, is_there, self._link.longest)
         if path is None:
+            changes = ", ".join(_changes(before.mapped, after.mapped))
             raise NotFollowedError(
-                f"process {step.place}, given {step.given}, makes a step that the page does not have,"
-                f" from {self.walk.snapshot(step.before)} to {self.walk.snapshot(step.after)}"
+                f"process {step.place}, given {step.given}, makes a step that the page does not have:"
+                f" {changes}; from {self.walk.snapshot(step.before)}"
             )
         self._followed.add(key)
         self.used.update(move.name for move in path)
@@ -305,7 +314,7 @@ class Comparison:
         lasting = self._link.lasting
         if not lasting and state in self._nodes:
             return self._nodes[state]
-        snapshot = self.walk.snapshot(state)
+        snapshot = self.walk.snapshot(state, past)
         mapped = self._link.state(snapshot)
         for name in lasting:
             mapped[name] = mapped[name] | past.get(name, set())
@@ -317,3 +326,14 @@ class Comparison:
                 raise NotFollowedError(f"the clause “{names}” does not hold in {snapshot}")
             self._nodes[key] = Node(state, mapped, key)
         return self._nodes[key]
+
+
+def _changes(before: State, after: State) -> list[str]:
+    """Say in words of the page what a step changed."""
+    found = []
+    for name, old in before.items():
+        one = set(old.items()) if isinstance(old, dict) else old
+        other = set(after[name].items()) if isinstance(old, dict) else after[name]
+        found += [f"no more {name}{gone}" for gone in sorted(one - other)]
+        found += [f"{name}{come}" for come in sorted(other - one)]
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,12 +16,14 @@ from coterie.lab.prove.wait_proof import prove_waits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from coterie.catalogue import Algorithm
     from coterie.lab.prove.bounded import Counterexample, Run
     from coterie.lab.prove.library import Entry
     from coterie.lab.prove.link import Held, Trial
     from coterie.lab.prove.page import Page
     from coterie.lab.prove.proof import Proof
     from coterie.lab.prove.wait_proof import WaitObligation
+    from coterie.process import Process
 
 Answer = Literal["proved", "not proved", "not followed", "vacuous", "unknown"]
 DEPTH = 10  # of the search for a run, with two things of each sort
@@ -231,15 +234,20 @@ def hold_all(entry: Entry, trials: Sequence[Trial] | None = None) -> list[Held]:
     """Hold the code of all linked variants against their page, by default in the trials of the link."""
     link = entry.link
     assert link is not None
-    algorithm = load(entry.algorithm)
-    variants = ("",) if algorithm.own else link.variants
-    found = []
-    for trial in link.trials if trials is None else trials:
-        for variant in variants:
-            setup = algorithm.setup(trial.size, variant)
-            processes = algorithm.build(setup)
-            found.append(hold(entry.page, link, processes, trial, variant=setup.variant))
-    return found
+    build, variants = link.build, link.variants
+    if build is None:
+        algorithm = load(entry.algorithm)
+        build = functools.partial(_build, algorithm)
+        variants = ("",) if algorithm.own else link.variants
+    return [
+        hold(entry.page, link, build(trial.size, variant), trial, variant=variant)
+        for trial in (link.trials if trials is None else trials)
+        for variant in variants
+    ]
+
+
+def _build(algorithm: Algorithm, size: int, variant: str) -> Sequence[Process[Any]]:
+    return algorithm.build(algorithm.setup(size, variant))
 
 
 def _facts_of(found: Counterexample) -> dict[str, Any]:

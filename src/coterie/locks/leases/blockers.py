@@ -116,7 +116,10 @@ def _standing(
         token, shared = first.token or 0, first.shared
         grants = tuple(Grant(claim.since + claim.waited, claim.waited) for claim in holders)
         since = first.since
-        return LockStanding(wanted, "held", token, since, modes, inside, owners, shared, grants)
+        notes = tuple(claim.note for claim in holders) if any(c.note for c in holders) else ()
+        return LockStanding(
+            wanted, "held", token, since, modes, inside, owners, shared, grants, notes
+        )
     if waiting:
         first = waiting[0]
         return LockStanding(wanted, "waiting", 0, first.since, modes, (), owners, first.shared)

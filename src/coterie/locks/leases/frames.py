@@ -11,6 +11,7 @@ from coterie.locks.deadlocks.reports import LockOwner, Name, Time, Wanted
 
 LOCKS_ASKED_MAX = 1000  # in one question; more locks are asked about in several
 
+Note: TypeAlias = Annotated[str, Meta(max_length=255)]
 Asked: TypeAlias = Annotated[tuple[Wanted, ...], Meta(max_length=LOCKS_ASKED_MAX)]
 
 
@@ -62,6 +63,7 @@ class LockStanding(msgspec.Struct, frozen=True, array_like=True):
     waiting: tuple[LockOwner, ...] = ()  # the tasks that wait; in a search those that may be ahead
     shared: bool = False  # the mode of the hold, or of the first claim that waits
     grants: tuple[Grant, ...] = ()  # of each of the holders; of earlier versions none
+    notes: tuple[Note, ...] = ()  # of each of the holders; none if all are empty
 
 
 class OwnerReport(LockFrame, frozen=True):

@@ -63,6 +63,7 @@ class LeasedClaim:
         "asked_at",
         "entered_at",
         "lock",
+        "note",
         "owner",
         "shared",
         "token",
@@ -80,6 +81,7 @@ class LeasedClaim:
         self.token: int | None = None
         self.lock = lock
         self.wait = wait
+        self.note = ""  # which others may read as long as it holds the lock
         self.asked_at = system.now()
         self.age = 0  # among all requests, once it waits in line; 0: asked for at once
         self.entered_at = 0.0
@@ -123,6 +125,10 @@ class LeasedClaim:
         if self._awaits is None:
             self._awaits = self._group.wanted(self)
         return self._awaits
+
+    def annotate(self, note: str) -> None:
+        """Let others read a note as long as the claim is granted."""
+        self.note = note
 
     def grant(self, token: int, now: float) -> None:
         """Begin to hold."""

@@ -92,7 +92,8 @@ class OwnerQuery:
         if place < len(standing.grants):
             since, waited = standing.grants[place]
         owner = self._label(identity)
-        return Party(lock, owner, since, standing.token, standing.shared, waited)
+        note = one_line(standing.notes[place]) if place < len(standing.notes) else ""
+        return Party(lock, owner, since, standing.token, standing.shared, waited, note)
 
     def silent(self, lock: str) -> list[str]:
         """List those that have votes and do not answer: the lock is taken until their lease ends."""

@@ -577,6 +577,10 @@ class LockHandle:
             self._queue_is_long = False
             self.directory.remove_queue(lock_bytes.queue)
 
+    def annotate(self, note: bytes) -> None:
+        """Write a note of the hold on the board, for others to read until it is given back."""
+        self._slot.annotate(note, self.directory.board)
+
     def lend(self) -> tuple[int, ...]:
         """Return descriptors by which a child that inherits them keeps the lock if we are killed."""
         if self._lent < 0:

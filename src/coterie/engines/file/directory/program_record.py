@@ -10,6 +10,9 @@ A slot counts as long as its program lives, which keeps the first byte of its bo
 descriptor that was lent also as long as a child keeps the pipe open that goes with it. These locks are not
 in `words`: the kernel looks through all locks of a file at each call, and so a program that holds nothing
 costs the others nothing.
+
+A slot has no room for the note of a hold. That is in another slot, which says that it is empty, and whose number the
+first one has: so programs that know of no notes leave it aside.
 """
 
 from __future__ import annotations
@@ -42,9 +45,12 @@ MAGIC = b"coterie board 2\n"
 EARLIER = (
     b"coterie board 1\n"  # of programs that lock a byte of `words` for each descriptor instead
 )
-# The state, flags, lengths of name and task, the lock, the token, the time, the owner, the request,
+# The state, flags, lengths of name and task, the number of the slot with the note (0: there is none), the lock, the token, the time, the owner, the request,
 # the place in the queue, the life of the descriptor.
-FIELDS = struct.Struct("<BBHHxxQQdQQQQ")
+FIELDS = struct.Struct("<BBHHHQQdQQQQ")
+NOTE_NUMBER, NOTE_NUMBER_OFFSET = struct.Struct("<H"), 6
+NOTE_FIELDS = struct.Struct("<BxH")  # of the other slot: empty, the length of the note
+NOTE_NUMBER_MAX = (1 << 16) - 1
 NUMBER = struct.Struct("<Q")
 TOKEN = 16  # where this field is
 NAME, NAME_BYTES_MAX = FIELDS.size, 256
@@ -61,7 +67,7 @@ OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class Slot:
     """One slot of our own board."""
 
-    __slots__ = ("_life", "_map", "_offset", "_texts", "_waits")
+    __slots__ = ("_life", "_map", "_note", "_noted", "_offset", "_texts", "_waits")
 
     def __init__(self, mapped: mmap.mmap, offset: int, life: int) -> None:
         """Use that part of the map; empty at first."""
@@ -70,7 +76,17 @@ class Slot:
         self._life = life
         self._texts = (b"", b"")
         self._waits = False  # or has waited; then the slot says when that ended
+        self._note: NoteSlot | None = None  # made on first use: most holds have none
+        self._noted = 0  # its number, as long as it counts
         mapped[offset] = EMPTY
+
+    def annotate(self, note: bytes, board: Board) -> None:
+        """Write a note, which counts until this slot is cleared."""
+        if self._note is None:
+            self._note = board.note()
+        self._note.write(note)
+        self._noted = self._note.number
+        NOTE_NUMBER.pack_into(self._map, self._offset + NOTE_NUMBER_OFFSET, self._noted)
 
     def write(  # noqa: PLR0917 - on the way of every lock, where keywords cost
         self,
@@ -101,6 +117,7 @@ class Slot:
             flags,
             len(name),
             len(task),
+            self._noted,
             lock_offset,
             0,
             time.time(),
@@ -132,6 +149,25 @@ class Slot:
     def clear(self) -> None:
         """Write that the slot says nothing."""
         self._map[self._offset] = EMPTY
+        self._noted = 0
+
+
+class NoteSlot:
+    """A slot of our own board for the notes of another one."""
+
+    __slots__ = ("_map", "_offset", "number")
+
+    def __init__(self, mapped: mmap.mmap, offset: int, number: int) -> None:
+        """Use that part of the map; beyond the highest number nothing is written."""
+        self.number = number if number <= NOTE_NUMBER_MAX else 0
+        self._map = mapped
+        self._offset = offset
+
+    def write(self, note: bytes) -> None:
+        """Write a note in the place of the one before, which does not count any more."""
+        start = self._offset + NOTE_FIELDS.size
+        self._map[start : start + len(note)] = note
+        NOTE_FIELDS.pack_into(self._map, self._offset, EMPTY, len(note))
 
 
 class Board:
@@ -159,10 +195,20 @@ class Board:
 
     def slot(self, life: int) -> Slot:
         """Return a slot that is not used yet, for a descriptor of that life."""
-        with self._guard:
-            mapped, offset = self._find(self._used * SLOT_BYTES)
-            self._used += 1
+        mapped, offset, _ = self._take()
         return Slot(mapped, offset, life)
+
+    def note(self) -> NoteSlot:
+        """Return a slot that is not used yet, for notes."""
+        return NoteSlot(*self._take())
+
+    def _take(self) -> tuple[mmap.mmap, int, int]:
+        """Return the next slot: the map that it is in, where, and its number."""
+        with self._guard:
+            number = self._used
+            mapped, offset = self._find(number * SLOT_BYTES)
+            self._used += 1
+        return mapped, offset, number
 
     def _find(self, offset: int) -> tuple[mmap.mmap, int]:
         """Return the map that has an offset of the file, and where: each is as long as all before."""
@@ -217,6 +263,7 @@ class BoardEntry(NamedTuple):
     program: int
     user: int  # the uid of the board's file, which its author cannot choose
     ends: bool  # an operator has ended the hold, and it goes back when a child has ended
+    note: str = ""  # of the hold
 
 
 def programs(boards: int) -> list[int]:
@@ -290,7 +337,8 @@ def read_board(
         else:
             counts = lives or (entry.lent and is_kept(boards, program, entry.life))
         if counts:
-            entries.append(entry)
+            note = _note(slot, first, second)
+            entries.append(entry._replace(note=note) if note else entry)
     return entries
 
 
@@ -312,16 +360,29 @@ def _header(content: bytes) -> tuple[str, str]:
     return legible(queues[0]), queues[1] if queues[1].isprintable() else ""
 
 
+def _note(slot: bytes, first: bytes, second: bytes) -> str:
+    """Read the note of a slot from two copies of its board; one that is being written is left out."""
+    (number,) = NOTE_NUMBER.unpack_from(slot, NOTE_NUMBER_OFFSET)
+    start = number * SLOT_BYTES
+    note = first[start : start + SLOT_BYTES]
+    if not number or len(note) < SLOT_BYTES or note != second[start : start + SLOT_BYTES]:
+        return ""
+    from coterie.locks.legible import legible  # noqa: PLC0415 - who takes a free lock reads no board
+
+    _, length = NOTE_FIELDS.unpack_from(note)
+    return legible(note[NOTE_FIELDS.size : NOTE_FIELDS.size + length].decode("utf-8", "replace"))
+
+
 def _entry(
     slot: bytes, process: str, participant: str, program: int, user: int
 ) -> BoardEntry | None:
     """Read a slot; None if it makes no sense."""
-    fields = FIELDS.unpack_from(slot)
     (
         state,
         flags,
         name_bytes,
         task_bytes,
+        _,
         lock_offset,
         token,
         since,
@@ -329,7 +390,7 @@ def _entry(
         request,
         position,
         life,
-    ) = fields
+    ) = FIELDS.unpack_from(slot)
     if state > HOLDS or name_bytes > NAME_BYTES_MAX or task_bytes > SLOT_BYTES - TASK:
         return None
     if life >> LIFE_BITS or not 0 <= since <= LATEST or token > TOKEN_MAX:

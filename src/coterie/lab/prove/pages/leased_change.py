@@ -180,7 +180,7 @@ def end_abstention(v: Voter) -> None:
     abstains[v] = False
 
 
-@page.safety
+@page.theorem
 def mutual_exclusion(p: Participant, q: Participant, k: Quorum, m: Quorum) -> Formula:
     return (valid(p, k) & valid(q, m)) >> (p == q)
 

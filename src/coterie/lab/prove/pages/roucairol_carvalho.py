@@ -92,7 +92,7 @@ def release(p: Process) -> None:
     deferred[p, each] = lambda q: False
 
 
-@page.safety
+@page.theorem
 def mutual_exclusion(p: Process, q: Process) -> Formula:
     return (inside(p) & inside(q)) >> (p == q)
 
