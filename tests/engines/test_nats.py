@@ -19,7 +19,7 @@ from coterie.engines.nats.frames import (
     NatsFrame,
     read_message,
 )
-from coterie.engines.nats.news import GONE_MAX, HEARD_MAX, News
+from coterie.engines.nats.news import GONE_MAX, HEARD_MAX, QueueNews
 from coterie.engines.nats.records import Subjects
 from coterie.engines.nats.server import NatsServer, NatsSteps
 from coterie.engines.nats.stream import LockStream, TooMany
@@ -496,7 +496,7 @@ def test_a_frame_that_makes_no_sense_is_refused(said: bytes) -> None:
 
 
 def test_only_the_end_of_the_last_entry_in_the_way_is_a_reason_to_look() -> None:
-    news = News()
+    news = QueueNews()
     assert not news.saw(EXCLUSIVE, [3, 4])
     assert not news.left("x", 4)
     assert not news.left("y", 3)  # of another lock
@@ -512,7 +512,7 @@ def test_only_the_end_of_the_last_entry_in_the_way_is_a_reason_to_look() -> None
 
 
 def test_news_are_heard_of_locks_that_are_waited_for_and_of_some_others() -> None:
-    news = News()
+    news = QueueNews()
     news.saw(EXCLUSIVE, [1])
     assert news.unheard(["x", "y"]) == ["x", "y"]
     locks = ["x", *(f"other{number}" for number in range(HEARD_MAX))]

@@ -21,7 +21,7 @@ HEARD_MAX = 64  # locks whose news are heard although no entry of ours waits for
 GONE_MAX = 256  # entries whose end is remembered
 
 
-class News:
+class QueueNews:
     """What a session knows of the queues in which it waits."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from coterie.engines.cas.steps import (
 )
 from coterie.engines.nats import past as runs
 from coterie.engines.nats.connection import NatsConnection, name_of
-from coterie.engines.nats.news import News
+from coterie.engines.nats.news import QueueNews
 from coterie.engines.nats.records import DEAD, ENDED, SessionRecord, Subjects
 from coterie.engines.nats.stream import SUBJECTS_MAX, LockStream, TooMany
 from coterie.engines.queue.engine import QueueEngine
@@ -156,7 +156,7 @@ class NatsSteps:
         self._is_counted = False  # whether our entries were, over this connection
         self._entries: dict[Ticket, int] = {}  # of ours, with the numbers of their messages
         self._doubtful: set[Ticket] = set()  # that a join may write, or write again
-        self._news = News()
+        self._news = QueueNews()
         self._wake: Wake = _sleep_on
         self._mail: Callable[[bytes], None] = _drop
         self._closed = False
@@ -484,7 +484,7 @@ class NatsSteps:
             raise Unavailable(f"{self._server}: it was restarted")
         return past
 
-    # News
+    # QueueNews
 
     async def send(self, participant: str, letter: bytes) -> None:
         """Send a letter to who listens now."""
