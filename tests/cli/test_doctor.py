@@ -77,7 +77,7 @@ def test_the_length_of_a_call() -> None:
     [("Jan 15 08:00:00 2028 GMT", "good", "365"), ("Jan 20 08:00:00 2027 GMT", "look", "5")],
 )
 def test_the_end_of_a_certificate(ends: str, state: str, days: str) -> None:
-    diagnosis = judge_certificate(ADDRESS, {"notAfter": ends}, NOW)
+    diagnosis = judge_certificate("certificate", {"notAfter": ends}, NOW)
     assert diagnosis.state == state
     assert f"in {days} days" in diagnosis.found
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from coterie import system
-from coterie.cluster.wire.connection import FRAME_BYTES_MAX
+from coterie.cluster.wire.connection import CLOSED, FRAME_BYTES_MAX
 from coterie.cluster.wire.frames import (
     OLDEST_PROTOCOL,
     PROTOCOL,
@@ -39,6 +39,7 @@ from coterie.cluster.wire.frames import (
     decode_welcome,
 )
 from coterie.cluster.wire.security import Discreet
+from coterie.cluster.wire.trouble import ERRNO
 from coterie.errors import ProtocolError
 from coterie.locks.legible import legible
 
@@ -251,7 +252,7 @@ class Caller:
         answer: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         connection.use(
             lambda frame: self._check(connection, frame, answer),
-            lambda reason: _fail(answer, reason),
+            lambda reason: _fail(answer, f"{reason}{_hint(connection, reason)}"),
         )
         connection.send(self.hello)
         try:
@@ -471,3 +472,11 @@ def _common_protocol(hello: Hello) -> int:
 def _fail(answer: asyncio.Future[Welcome], reason: str) -> None:
     if not answer.done():
         answer.set_exception(ProtocolError(reason))
+
+
+def _hint(connection: Connection, reason: str) -> str:
+    """Say what may be behind the end of a connection of which the other end has said nothing."""
+    encrypted = connection.transport.get_extra_info("ssl_object") is not None
+    if encrypted and (reason == CLOSED or ERRNO.search(reason)):
+        return "; it may not accept our certificate"
+    return "; it may ask for TLS" if reason == CLOSED else ""
