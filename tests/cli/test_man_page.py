@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import BashComplete
 
-from coterie.catalogue import algorithms
+from coterie.catalogue import every_algorithm
 from coterie.cli.root import COMMANDS, root
 
 ROOT = Path(__file__).parent.parent.parent
@@ -55,7 +55,7 @@ def completions(*words: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("command", ["check", "compare", "simulate"])
 def test_names_of_algorithms_are_completed(command: str) -> None:
-    assert completions(command, "") == [("plain", name) for name in algorithms()]
+    assert completions(command, "") == [("plain", name) for name in every_algorithm()]
     assert completions(command, "mae") == [("plain", "maekawa")]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import subprocess
 import sys
 import threading
@@ -13,14 +14,18 @@ import pytest
 
 import coterie
 import coterie.sync
+from coterie.locks.once import once
 from coterie.locks.once.record import OnceRecord, decode
 from coterie.locks.once.report import look, order_again
 from coterie.testing import WallClock
 from tests.locks.memory import in_loop
+from tests.locks.test_held_values import ValueMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.locks.memory import MemoryClaim
 
 BERLIN = "Europe/Berlin"
 
@@ -337,6 +342,26 @@ async def test_an_operator_needs_the_lock(tmp_path: Path) -> None:
                 await order_again(bob, "nightly", 0.0)
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        # 02:30 is left out on the 29th: cron starts the job at 03:00, another timer at 03:30
+        ["2026-03-28T02:30+01:00", "2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00"],
+        ["2026-03-28T02:30+01:00", "2026-03-29T03:30+02:00", "2026-03-30T02:30+02:00"],
+        # it comes twice on the 25th
+        ["2026-10-24T02:30+02:00", "2026-10-25T02:30+02:00", "2026-10-26T02:30+01:00"],
+        ["2026-10-24T02:30+02:00", "2026-10-25T02:30+01:00", "2026-10-26T02:30+01:00"],
+    ],
+)
+def test_each_night_runs_once_where_clocks_are_set(machines: Machines, times: list[str]) -> None:
+    for time in times:
+        machines.clock.set(time)
+        assert [machines.come(at="02:30"), machines.come(60, at="02:30")] == ["runs", "done"]
+    machines.clock.move("1h")
+    assert machines.come(at="02:30") == "done"
+    assert [period for period, _ in machines.ran] == [time[:10] for time in times]
+
+
 # What a program meets
 
 
@@ -352,6 +377,7 @@ async def test_a_task_meets_a_run_as_it_meets_a_lock(tmp_path: Path) -> None:
             return f"{run.name} {run.attempt} {to}"
 
         assert [await nightly("ann"), await nightly("ann")] == ["nightly 1 ann", None]
+        assert list(inspect.signature(nightly).parameters) == ["to"], "as frameworks look"
 
         @c.once("hourly", every="1h")
         async def hourly(run: coterie.Run) -> None:
@@ -379,6 +405,7 @@ def test_a_thread_meets_a_run_as_it_meets_a_lock(tmp_path: Path) -> None:
             return f"{run.name} {run.attempt} {to}"
 
         assert [nightly("ann"), nightly("ann")] == ["nightly 1 ann", None]
+        assert list(inspect.signature(nightly).parameters) == ["to"], "as frameworks look"
 
         async def hourly(run: coterie.sync.Run) -> None: ...
 
@@ -504,12 +531,70 @@ async def test_operators_see_all_jobs(tmp_path: Path) -> None:
             assert (await look(c, "done"))[0].is_overdue
 
 
-# Programs that are killed: `python -m tests.locks.once_kills 50` kills before each line
+# Servers that are away for a moment
+
+
+class Outages(ValueMemory):
+    """Answers each other call with an error, and carries out a write or not before that."""
+
+    def __init__(self, *, carries_out: bool) -> None:
+        super().__init__()
+        self.carries_out = carries_out
+        self.calls = 0
+        self.lease_seconds = 60.0
+
+    def fail(self) -> None:
+        self.calls += 1
+        if self.calls % 2:
+            raise coterie.Unavailable("the server does not answer")
+
+    async def read_value(self, name: str, claim: MemoryClaim | None = None) -> coterie.Value | None:
+        if claim is not None:
+            self.fail()
+        return await super().read_value(name, claim)
+
+    async def write_value(
+        self, claim: MemoryClaim, sequence: int, data: bytes | None
+    ) -> coterie.Value | None:
+        if self.carries_out:
+            await super().write_value(claim, sequence, data)
+        self.fail()
+        return await super().write_value(claim, sequence, data)
+
+
+@pytest.mark.parametrize("carries_out", [True, False])
+@in_loop
+async def test_a_record_is_written_again_while_the_hold_lasts(
+    carries_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(once, "RETRY_SECONDS", 0.0)
+    engine = Outages(carries_out=carries_out)
+    async with coterie.Coordinator(engine, "memory:") as c:
+        async with c.once("nightly", "1", attempts=2) as run:
+            assert run.attempt == 1
+        assert engine.calls == 6
+        record = decode("nightly", engine.records["nightly"].data or b"")
+        assert (record.starts, record.last.state, len(record.runs)) == (1, "done", 1)
+
+
+@in_loop
+async def test_a_record_is_not_written_any_more_when_the_lease_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(once, "RETRY_SECONDS", 3600.0)  # more than the lease
+    engine = Outages(carries_out=False)
+    engine.calls = 1  # the first read succeeds
+    async with coterie.Coordinator(engine, "memory:") as c:
+        with pytest.raises(coterie.Unavailable):
+            await c.once("nightly", "1").acquire()
+        assert not await c.locked("nightly")
+
+
+# Programs that are killed: `python -m tests.locks.once_kills 50` kills before each line, and on servers
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_programs_that_are_killed_between_any_two_steps(tmp_path: Path, attempts: int) -> None:
-    (tmp_path / "whole").mkdir()
     killed = subprocess.run(
         [sys.executable, "-m", "tests.locks.once_kills", "--some", str(attempts), str(tmp_path)],
         check=True,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from coterie.catalogue import algorithms
+from coterie.catalogue import every_algorithm
 from coterie.dashboard.guard import Guard
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.web.routes import LabPages
@@ -42,7 +42,7 @@ def answer(path: str, question: object) -> Any:
 
 def test_the_catalogue_has_every_algorithm() -> None:
     answered = ask(APP, "/api/catalogue")
-    assert {entry["name"] for entry in msgspec.json.decode(answered.body)} == set(algorithms())
+    assert {entry["name"] for entry in msgspec.json.decode(answered.body)} == set(every_algorithm())
 
 
 def test_a_run_is_played_and_an_address_opens_the_same_run() -> None:

@@ -7,6 +7,8 @@ import contextlib
 import functools
 import inspect
 import logging
+import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from coterie import system
@@ -21,14 +23,15 @@ from coterie.errors import (
     UsageError,
 )
 from coterie.locks import current
+from coterie.locks.held import wake
 from coterie.locks.lock import Body, Lock, Patience, check_timeout
 from coterie.locks.names import check_name
 from coterie.locks.once.record import decode, encode
 from coterie.locks.value import values_of
-from coterie.system.aio import to_the_end
+from coterie.system.aio import first_done, to_the_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
     from types import TracebackType
 
     from coterie.locks.held import Held, LossEvent
@@ -41,9 +44,11 @@ LOOK_SECONDS = (
     0.05  # before the first look at the record while another has the lock; then twice as long
 )
 LOOK_SECONDS_MAX = 30.0
+RETRY_SECONDS = 0.1  # between two writes of a record while its server is away
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Decorated = TypeVar("Decorated", bound="Callable[..., object]")
 
 logger = logging.getLogger("coterie.locks")
 
@@ -125,9 +130,36 @@ class Run:
     async def _close(self, owner: Owner, record: OnceRecord, connection: object) -> None:
         try:
             # Refused by the store if another holder has read since: its run is in the record then.
-            await self._held.write(encode(record), connection=connection)
+            if connection is None:
+                await insist(self._held, partial(self._held.write, encode(record)))
+            else:
+                await self._held.write(encode(record), connection=connection)
         finally:
             await self._held._give_back(owner)
+
+
+def without_run(decorated: Decorated) -> Decorated:
+    """Return a decorated function whose signature, as frameworks look it up, has no run any more."""
+    signature = inspect.signature(decorated)
+    rest = list(signature.parameters.values())[1:]
+    decorated.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+    return decorated
+
+
+async def insist(held: Held, call: Callable[[], Awaitable[Result]]) -> Result:
+    """Read or write the record, and again while the server is away, until the lease ends that the holder has now.
+
+    A write whose outcome is not known is settled by the same write once more: no other holder writes meanwhile. Without a
+    lease, as in a directory, what fails does not pass.
+    """
+    until = held.expires_at
+    while True:
+        try:
+            return await call()
+        except Unavailable:
+            if math.isinf(until) or system.monotonic() + RETRY_SECONDS > until or not held.valid:
+                raise
+            await asyncio.sleep(RETRY_SECONDS)
 
 
 class RunBody:
@@ -181,6 +213,7 @@ class Once:
         self._timeout = timeout
         self._lease = lease
         self._bodies: dict[asyncio.Task[object], list[RunBody]] = {}
+        self._looking: set[asyncio.Task[None]] = set()  # that go on until they have their answer
 
     def __repr__(self) -> str:
         """Show the name."""
@@ -226,7 +259,7 @@ class Once:
                 if self._plan.catch_up == 1:
                     return result
 
-        return once
+        return without_run(once)
 
     async def __aenter__(self) -> Run:
         """Begin a run, or raise `NotDue`; `AcquireTimeout` if another program has the lock and runs nothing."""
@@ -260,10 +293,13 @@ class Once:
         lock = Lock(self._session, self.name, timeout=patience.remaining(), lease=self._lease)
         useless: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         looking = asyncio.ensure_future(self._look_beside(useless))
+        self._looking.add(looking)
+        looking.add_done_callback(self._looking.discard)
         try:
             held = await lock._take(owner, patience.unless(useless))
         finally:
-            looking.cancel()
+            # It ends by itself: to cancel what asks a server can cost the connection.
+            wake(useless)
         if held is not None:
             return await self._start(held, owner)
         record, due = await self._choose_beside()
@@ -283,16 +319,16 @@ class Once:
         """
         pause = LOOK_SECONDS
         while True:
-            await asyncio.sleep(pause)
+            await first_done((useless,), pause)
+            if useless.done():
+                return
             pause = min(2 * pause, LOOK_SECONDS_MAX)
             try:
                 await self._choose_beside()
             except Unavailable:
                 pass  # who waits for the lock outlasts an outage, or is told of it
-            except CoterieError:  # the caller looks again, and raises it
-                if not useless.done():
-                    useless.set_result(None)
-                return
+            except CoterieError:
+                wake(useless)  # the caller looks again, and raises it
 
     async def _choose_beside(self) -> tuple[OnceRecord | None, Due]:
         """Return the record and what would be due if the lock were free; raise `NotDue` if nothing is."""
@@ -308,12 +344,12 @@ class Once:
     async def _start(self, held: Held, owner: Owner) -> Run:
         """Record the start of a run that is due; with an error nothing is held."""
         try:
-            record = self._decoded(await held.read())
+            record = self._decoded(await insist(held, held.read))
             now = system.wall()
             due = self._plan.choose(record, now)
             process = self._session.engine.waits.process
             begun = self._plan.begun(record, due, held.token, process, now)
-            await held.write(encode(begun))
+            await insist(held, partial(held.write, encode(begun)))
         except BaseException:
             with contextlib.suppress(LockLost, NotHeld):
                 await held._give_back(owner)
