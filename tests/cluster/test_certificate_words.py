@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def files(folder: Path, name: str) -> dict[str, str]:
+def files(folder: Path, name: str) -> dict[str, Any]:
     """Name a certificate of our authority, with its key, or a foreign one."""
     key = "theirs" if name == "theirs" else "ours"
     return {**tls(folder, key, ca="ours"), "certificate": str(folder / f"{name}.pem")}

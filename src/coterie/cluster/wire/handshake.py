@@ -250,9 +250,10 @@ class Caller:
         one that was called, and `OtherDiskError` if all is well but the disk.
         """
         answer: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
+        encrypted = connection.transport.get_extra_info("ssl_object") is not None
         connection.use(
             lambda frame: self._check(connection, frame, answer),
-            lambda reason: _fail(answer, f"{reason}{_hint(connection, reason)}"),
+            lambda reason: _fail(answer, f"{reason}{_hint(reason, encrypted=encrypted)}"),
         )
         connection.send(self.hello)
         try:
@@ -474,9 +475,8 @@ def _fail(answer: asyncio.Future[Welcome], reason: str) -> None:
         answer.set_exception(ProtocolError(reason))
 
 
-def _hint(connection: Connection, reason: str) -> str:
+def _hint(reason: str, *, encrypted: bool) -> str:
     """Say what may be behind the end of a connection of which the other end has said nothing."""
-    encrypted = connection.transport.get_extra_info("ssl_object") is not None
     if encrypted and (reason == CLOSED or ERRNO.search(reason)):
         return "; it may not accept our certificate"
     return "; it may ask for TLS" if reason == CLOSED else ""
