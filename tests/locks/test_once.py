@@ -497,6 +497,26 @@ def test_what_makes_no_sense_is_refused_before_anything_is_asked_for(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("data", "kind", "complaint"),
+    [
+        (b'{"once":2,"runs":"otherwise"}', coterie.ConfigError, "by a later version of coterie"),
+        (
+            b'{"once":1,"period":"1","starts":1,"since":0,"runs":[]}',
+            coterie.UsageError,
+            "no record",
+        ),
+        (b'{"period":"1"}', coterie.UsageError, "no record"),
+        (b"\xff", coterie.UsageError, "no record"),
+    ],
+)
+def test_what_is_no_record_of_ours_is_left_alone(
+    data: bytes, kind: type[Exception], complaint: str
+) -> None:
+    with pytest.raises(kind, match=complaint):
+        decode("nightly", data)
+
+
 def test_a_record_stays_small(machines: Machines) -> None:
     for day in range(30):
         machines.come(fails=day % 2 == 0)
