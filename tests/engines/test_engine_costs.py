@@ -32,7 +32,7 @@ CALLS: dict[str, tuple[type, tuple[str, ...]]] = {
     "mariadb": (MariadbConnection, ("ask",)),
     "nats": (NatsConnection, ("ask", "ask_for_batch")),
     "postgresql": (LockConnection, ("ask",)),
-    "zookeeper": (ZooKeeperConnection, ("send",)),
+    "zookeeper": (ZooKeeperConnection, ("send", "transact")),
 }
 
 
@@ -155,6 +155,39 @@ async def beat_costs(url: str, requests: list[str]) -> float:
             assert got is not None
             await got.release()
         return count
+
+
+async def value_costs(url: str, requests: list[str]) -> tuple[float, float, float]:
+    """Count requests of the first read in a hold, of a write, and of a read without the lock."""
+    async with coterie.connect(url) as c:
+        await take(c, "first")  # a server that has just started may let wait
+        async with c.lock("valued") as held:
+            await held.write(b"first")  # which finds out whether there are tables
+        await take(c, "valued")  # from now on it is kept
+        requests.clear()
+        for _ in range(ROUNDS):
+            async with c.lock("valued") as held:
+                await held.read()
+                await held.read()
+        first = len(requests) / ROUNDS
+        async with c.lock("valued") as held:
+            requests.clear()
+            for number in range(ROUNDS):
+                await held.write(b"%d" % number)
+                await held.read()
+            write = len(requests) / ROUNDS
+        requests.clear()
+        for _ in range(ROUNDS):
+            await c.read("valued")
+        return first, write, len(requests) / ROUNDS
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CALLS if kind != "nats"])  # which keeps none
+def test_costs_of_values(kind: str, requests: list[str], tmp_path: Path) -> None:
+    with server_of(kind, tmp_path) as url:
+        found = asyncio.run(value_costs(url, requests))
+    expected = (1, 2, 2) if kind == "zookeeper" else (1, 1, 1)
+    assert found == pytest.approx(expected, abs=0.5)  # leases are renewed meanwhile
 
 
 @pytest.mark.parametrize("kind", list(CALLS))

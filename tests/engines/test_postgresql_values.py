@@ -11,6 +11,7 @@ import pytest
 
 import coterie
 import coterie.sync
+from coterie.engines.postgresql import statements
 from coterie.engines.postgresql.server import PostgresqlSession
 from coterie.engines.queue.engine import QueueEngine
 from coterie.errors import LockLost, Unavailable, UsageError
@@ -278,3 +279,35 @@ async def test_work_is_done_exactly_once_whose_end_is_recorded_in_its_transactio
             # It may be killed here, also: the next holder waits for the end of the transaction.
             await (work.commit() if outcome == "committed" else work.rollback())
         assert await mine.fetchval("select count(*) from work") == 1
+
+
+@in_loop
+async def test_no_session_ends_while_a_write_of_it_is_carried_out(server: PostgresqlServer) -> None:
+    """Its end waits for the commit; and a write that waits for the end does nothing then."""
+    async with coterie.connect(server.url(LEASE)) as c, c.lock("eight") as held:
+        await held.write(b"1")
+        async with connected(server) as writer, connected(server) as other:
+            (queue,) = await other.fetchrow("select queue from coterie.line where lock = 'eight'")
+            session = queue[0].split(" ")[1]
+            arguments = [session, "eight", queue[0], held.token]
+            await other.execute("set lock_timeout = '100ms'")
+            async with writer.transaction():
+                assert await writer.fetch(statements.WRITE_VALUE, *arguments, 2, b"2")
+                for end, name in (
+                    ("update coterie.session set alive = false where name = $1", session),
+                    ("update coterie.line set queue = '{}' where lock = $1", "eight"),
+                ):
+                    with pytest.raises(asyncpg.LockNotAvailableError):
+                        await other.execute(end, name)
+            async with other.transaction():
+                await other.execute("delete from coterie.session where name = $1", session)
+                late = asyncio.create_task(
+                    writer.fetch(
+                        statements.WRITE_VALUE.replace("100ms", "10s"), *arguments, 3, b"3"
+                    )
+                )
+                while not await other.fetchval("select count(*) from pg_locks where not granted"):  # noqa: ASYNC110 - no events
+                    await asyncio.sleep(0.01)
+            assert not await late
+            with pytest.raises(LockLost):
+                await held.write(b"4")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
+import asyncpg
+import pymysql
 import pytest
+from kazoo.client import KazooClient
 
 import coterie
 from tests.engines.conformance.suppliers import LEASED, VALUES
@@ -95,3 +100,74 @@ async def test_what_a_killed_program_was_about_to_write_is_there_or_never(
         told = user.process.communicate()[0].splitlines()
         last = json.loads(told[-1])["written"] if told else 3
         assert int(found) in (last, last + 1)
+
+
+def by_etcd(supplier: Any, name: str) -> None:
+    key = f"coterie/q/{name}:".encode()
+    end = key[:-1] + bytes([key[-1] + 1])
+    body = {
+        part: base64.b64encode(each).decode() for part, each in (("key", key), ("range_end", end))
+    }
+    assert supplier.call(0, "kv/deleterange", body)["deleted"] == "1"
+
+
+def by_valkey(supplier: Any, name: str) -> None:
+    assert supplier.say(f"zremrangebyrank {{coterie}}:2:q:{name} 0 -1") == ":1\r\n"
+
+
+def by_zookeeper(supplier: Any, name: str) -> None:
+    client = KazooClient(f"127.0.0.1:{supplier.port}")
+    client.start()
+    (entry,) = client.get_children(f"/coterie/q/{name}")
+    client.delete(f"/coterie/q/{name}/{entry}")
+    client.stop()
+    client.close()
+
+
+def by_postgresql(supplier: Any, name: str) -> None:
+    async def remove() -> None:
+        connection = await asyncpg.connect(supplier.url().partition("?")[0])
+        done = await connection.execute("delete from coterie.line where lock = $1", name)
+        assert done == "DELETE 1"
+        await connection.close()
+
+    asyncio.run(remove())
+
+
+def by_mariadb(supplier: Any, name: str) -> None:
+    url = urlsplit(supplier.url())
+    connection = pymysql.connect(
+        host=url.hostname,
+        port=url.port,
+        user=url.username,
+        password=unquote(url.password or ""),
+        database=url.path[1:] or "coterie",
+        autocommit=True,
+    )
+    with connection, connection.cursor() as cursor:
+        assert cursor.execute("delete from coterie_entry where lock_name = %s", [name]) == 1
+
+
+REMOVE = {
+    "etcd": by_etcd,
+    "valkey": by_valkey,
+    "zookeeper": by_zookeeper,
+    "postgresql": by_postgresql,
+    "mariadb": by_mariadb,
+}
+
+
+@in_loop
+async def test_a_write_needs_the_entry_of_its_hold(supplier: Supplier, name: str) -> None:
+    """It is refused also while the session lives, and nothing but the server knows of it."""
+    if supplier.name not in REMOVE:
+        pytest.skip(f"{supplier.name}: has no entries, or the same as another one")
+    async with programs(supplier, 2) as (ann, bob):
+        held = await taken(ann, name)
+        await held.write(b"1")
+        await asyncio.to_thread(REMOVE[supplier.name], supplier, name)
+        for call in (held.write(b"2"), held.delete()):
+            with pytest.raises(coterie.LockLost, match="refuses to write its value"):
+                await call
+        assert data_of(await bob.read(name)) == b"1"
+        await held.release()
