@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie import system
-from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.cluster.change.formation import form
 from coterie.cluster.membership.proof import Prover
 from coterie.cluster.runtime import clock
@@ -148,8 +147,7 @@ class Node:
 
     def _look_where_it_is_due(self) -> None:
         """Begin as soon as it may be contradicted, for one that was a spare when it began."""
-        is_forced = self.voting.voter.number >= FORCED_LEAP
-        if is_forced or may_be_elsewhere(self.config, self.voting):
+        if self.voting.is_forced or may_be_elsewhere(self.config, self.voting):
             self._look_for_rivals()
 
     def _has_disk_of_another(self, decided: Membership) -> bool:

@@ -190,6 +190,11 @@ class VoterHost:
         )
 
     @property
+    def is_forced(self) -> bool:
+        """Whether it goes by a configuration that no quorum has decided, or by a later one."""
+        return self.voter.number >= FORCED_LEAP
+
+    @property
     def disk_owner(self) -> str | None:
         """The name of another voter whose disk this node was started with, or with a copy of it."""
         adopted, identity = self.voter.configuration, self.voter.identity
