@@ -20,7 +20,7 @@ STATUS_LENGTH_MAX = 100
 PROCESS_LENGTH_MAX = 100
 
 Moment: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
-"""A time that calendars of any zone can show: whoever may take the lock may have written any number."""
+"""A time that calendars of all zones can show: a program that may take the lock can write any number."""
 
 State: TypeAlias = Literal["started", "done", "failed", "interrupted", "again"]
 """How a run stands: it has begun; it has ended well; it has failed; it had begun when a later one began, and nothing was
