@@ -83,6 +83,15 @@ def test_a_schedule_is_read_from_its_options(locks: Directory) -> None:
     assert "runs every 1w at" in other.stderr
 
 
+def test_machines_of_different_time_zones_name_one_period(locks: Directory) -> None:
+    printed = ""
+    for zone in ("Pacific/Kiritimati", "America/Los_Angeles", "Asia/Kathmandu"):
+        asked = ("once", "weekly", "--every", "1w", "--zone", "Europe/Berlin", "--", "echo", "run")
+        process = locks.start(*asked, environment={"TZ": zone})
+        printed += process.communicate(timeout=BOUND_SECONDS)[0]
+    assert printed == "run\n"
+
+
 @pytest.mark.parametrize("attempts", ["1", "2"])
 def test_a_command_that_is_killed_with_its_program(locks: Directory, attempts: str) -> None:
     asked = ("once", *DAILY, "--attempts", attempts)
