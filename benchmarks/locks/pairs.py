@@ -14,6 +14,7 @@ PAIRS = {
     "coterie-on-zookeeper": ("zookeeper-3",),
     "coterie-on-postgresql": ("postgres",),
     "coterie-on-mariadb": ("mariadb",),
+    "coterie-on-nats": ("nats",),
 }
 # Less CPU is better, more hand-offs are.
 FIGURES = (

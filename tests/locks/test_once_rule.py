@@ -297,9 +297,9 @@ MUTANTS: dict[str, tuple[Callable[[], Rules], str]] = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_rule_is_noticed(name: str) -> None:
     make, expected = MUTANTS[name]
-    found = {
+    found = (
         Model(make(), attempts, skew).explore()[2]
         for attempts in (1, 2)
         for skew in ((-1, 1), (0, 0))
-    }
+    )
     assert expected in found

@@ -25,6 +25,8 @@ PEERS = {
     "coterie-on-postgresql": "on_engines.OnPostgres",
     "mariadb": "mariadb.Mariadb",
     "coterie-on-mariadb": "on_engines.OnMariadb",
+    "nats": "nats_kv.Nats",
+    "coterie-on-nats": "on_engines.OnNats",
 }
 
 

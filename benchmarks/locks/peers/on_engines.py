@@ -10,10 +10,12 @@ from benchmarks.locks.machine import HOST
 from benchmarks.locks.peers.base import Need, Peer
 from benchmarks.locks.peers.etcd import Etcd
 from benchmarks.locks.peers.mariadb import USER, Mariadb
+from benchmarks.locks.peers.nats_kv import Nats
 from benchmarks.locks.peers.ours import OurClient
 from benchmarks.locks.peers.postgres import Postgres
 from benchmarks.locks.peers.redis_lock import Redis
 from benchmarks.locks.peers.zookeeper import ZooKeeper
+from benchmarks.locks.programs import find_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,3 +110,13 @@ class OnMariadb(OnServer):
 
     def url(self, settings: dict[str, Any]) -> str:
         return f"mariadb://{USER}@{HOST}:{settings['port']}"
+
+
+class OnNats(OnServer):
+    label = "coterie on NATS"
+    host = Nats
+    servers_label, on_disk = Nats.servers_label, Nats.on_disk
+    needs = (Need("nats-server", program=find_program("nats-server")),)
+
+    def url(self, settings: dict[str, Any]) -> str:
+        return f"nats://{HOST}:{settings['port']}"

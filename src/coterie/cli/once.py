@@ -106,7 +106,10 @@ def command(*, name: str | None, lists: bool, again: bool, **options: Any) -> in
             raise UsageError(
                 "--list and --again run no command: use one of them, without a command"
             )
-        return _list(options["url"], name, options["output"]) if lists else _again(name, options)
+        if again:
+            return _again(name, options)
+        show_jobs(options["url"], name, options["output"])
+        return 0
     if options["output"] != "table":
         raise UsageError("-o belongs to --list")
     if name is None or not program:
@@ -185,7 +188,9 @@ def _again(name: str | None, options: dict[str, Any]) -> int:
     return 0
 
 
-def _list(url: str | None, name: str | None, output: str) -> int:
+def show_jobs(url: str | None, name: str | None, output: str) -> int:
+    """Print all jobs, or the runs of one; return 1 if one of them is not as it should be, else 0."""
+
     async def look() -> list[JobView]:
         async with connect(url) as coordinator:
             return await report.look(coordinator, name)
@@ -208,7 +213,7 @@ def _list(url: str | None, name: str | None, output: str) -> int:
             say(
                 f"{view.name}: a later run may not be recorded, for its servers were lost", err=True
             )
-    return 0
+    return int(any(view.is_bad for view in views))
 
 
 def _row(view: JobView) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,12 +16,12 @@ from coterie.locks.status import find_source
 from coterie.locks.url import choose_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from coterie.locks.engine import LockState, Party
     from coterie.locks.status import NodeView, Source, Status
 
-VIEWS = ("nodes", "locks", "waiters", "graph")
+VIEWS = ("nodes", "locks", "waiters", "graph", "once")
 DRAWN = ("svg", "dot")
 WEB_PORT = 8420
 
@@ -70,6 +71,7 @@ def command(
     """Show the nodes, locks, waiters or wait-for graph of a cluster, a server or a lock directory.
 
     graph shows which task waits for which lock, which task holds it, and which waits can never end.
+    once shows the jobs that run once per period, as coterie once --list does.
     The default is nodes for a cluster and for servers such as etcd, and locks for a directory
     (file:), which has no nodes and is only read.
 
@@ -80,7 +82,8 @@ def command(
 
     Exits with 0 if all nodes vote, no program has lost its connection and graph shows no deadlock;
     with 1 if one of these fails but a quorum votes; with 69 if no quorum votes or the directory
-    cannot be read. Servers: 0 if all that the URL names answer, 1 if some do, 69 if none does.
+    cannot be read. Servers: 0 if all that the URL names answer, 1 if some do, 69 if none does. once:
+    1 if a job is overdue, or if its latest run has failed or was interrupted.
     """
     if web:
         return _show_pages(url, port, browser=not no_open)
@@ -89,12 +92,11 @@ def command(
     if output in DRAWN and (view != "graph" or watch):
         raise UsageError(f"-o {output} draws the graph, once: coterie status graph -o {output}")
     chosen = choose_url(url)
-    source = asyncio.run(find_source(chosen))
-    default = "locks" if chosen.startswith("file:") else "nodes"
+    show = _view(chosen, view or ("locks" if chosen.startswith("file:") else "nodes"), output)
     while True:
         if watch and output == "table":
             click.clear()
-        health = _show(source, view or default, output)
+        health = show()
         if not watch:
             return health
         time.sleep(every)
@@ -112,6 +114,15 @@ def _show_pages(url: str | None, port: int | None, *, browser: bool) -> int:
     pages = make_app(dashboard_routes(Monitor(choose_url(url))))
     show(pages, port, WEB_PORT, "/cluster", browser=browser)
     return 0
+
+
+def _view(url: str, view: str, output: str) -> Callable[[], int]:
+    """Return what shows this view and returns the exit status."""
+    if view == "once":
+        from coterie.cli.once import show_jobs  # noqa: PLC0415 - only for this view
+
+        return partial(show_jobs, url, None, output)
+    return partial(_show, asyncio.run(find_source(url)), view, output)
 
 
 def _show(source: Source, view: str, output: str) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeVar
 
 from coterie.errors import AcquireTimeout, CoterieError, LockLost, NotDue, UsageError
 from coterie.locks import current
-from coterie.locks.once.once import describe, note_unrecorded
+from coterie.locks.once.once import describe, note_unrecorded, without_run
 from coterie.sync.held import watched
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Once:
                 if self._inner._plan.catch_up == 1:
                     return result
 
-        return once
+        return without_run(once)
 
     def __enter__(self) -> Run:
         """Begin a run, or raise `NotDue`; `AcquireTimeout` if another program has the lock and runs nothing."""

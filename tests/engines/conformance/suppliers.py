@@ -451,7 +451,7 @@ def mariadb(_: Path, *prefix: str) -> Iterator[MariadbSupplier]:
 
 # NATS
 
-NATS_ELECTION_SECONDS_MAX = 9.0  # of a leader; there is no setting for it
+NATS_ELECTION_SECONDS_MAX = 11.0  # of a leader; there is no setting for it
 
 
 class NatsSupplier:
@@ -461,7 +461,7 @@ class NatsSupplier:
         self._server = server
         is_alone = len(server.ports) == 1
         self.name = "nats" if is_alone else "nats3"
-        self.lease = 2.0 if is_alone else NATS_ELECTION_SECONDS_MAX + 6.0
+        self.lease = 2.0 if is_alone else 2 * NATS_ELECTION_SECONDS_MAX
         self.can = frozenset({LEASED, REMEMBERS} | ({CUTS, RESTARTS} if is_alone else {FAILS_OVER}))
         self.port = server.port
         self.kill = server.kill

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from coterie.cli.doctor.diagnosis import Diagnosis
 from coterie.cluster.membership.config import load
 from coterie.cluster.url import make_visit
+from coterie.cluster.wire.certificate import days_left, own_certificate, reason_of
+from coterie.cluster.wire.trouble import explain
 from coterie.errors import CoterieError, Unavailable
 from coterie.locks.status import find_source
 from coterie.locks.url import scheme_of, without_password
@@ -20,11 +22,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.wire.address import Address
+    from coterie.cluster.wire.security import Security
     from coterie.locks.status import Status
 
 CALL_SECONDS_MAX = 3.0
 SLOW_SECONDS = 0.25
-DAY_SECONDS = 86_400
 EXPIRY_DAYS_FEW = 30
 
 
@@ -74,6 +76,7 @@ def look_at_lines(url: str) -> Iterator[Diagnosis]:
     tls = visit.security.client_context()
     for address in visit.addresses:
         yield from asyncio.run(_call(address, tls))
+    yield from _look_at_own_certificate(visit.security)
     for path in visit.security.exposed_files():
         found, advice = "every user of this machine can read it", f"chmod 600 {path}"
         yield Diagnosis(f"secret in {path}", "look", found, advice)
@@ -91,8 +94,9 @@ async def _call(address: Address, tls: ssl.SSLContext | None) -> list[Diagnosis]
     try:
         async with asyncio.timeout(CALL_SECONDS_MAX):
             _, writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
-    except (OSError, TimeoutError, UnicodeError):
-        return []  # `look_at_service` has said why
+    except (OSError, TimeoutError, UnicodeError) as error:
+        advice = "start the node, or look at the address, firewalls and TLS"
+        return [Diagnosis(f"line to {address}", "bad", explain(error), advice)]
     passed = time.monotonic() - began
     certificate = writer.get_extra_info("peercert")
     writer.close()
@@ -101,8 +105,21 @@ async def _call(address: Address, tls: ssl.SSLContext | None) -> list[Diagnosis]
             await writer.wait_closed()
     found = [judge_call(address, passed)]
     if certificate:
-        found.append(judge_certificate(address, certificate, time.time()))
+        found.append(judge_certificate(f"certificate of {address}", certificate, time.time()))
     return found
+
+
+def _look_at_own_certificate(security: Security) -> Iterator[Diagnosis]:
+    """Judge our certificate as a node would."""
+    what = f"our certificate {security.certificate}"
+    try:
+        certificate = own_certificate(security)
+    except ssl.SSLError as error:
+        found = f"nodes will not accept it: {reason_of(error)}"
+        yield Diagnosis(what, "bad", found, "see docs/deploy/tls.md for how to make one")
+        return
+    if certificate:
+        yield judge_certificate(what, certificate, time.time())
 
 
 def judge_call(address: Address, seconds: float) -> Diagnosis:
@@ -114,14 +131,15 @@ def judge_call(address: Address, seconds: float) -> Diagnosis:
     return Diagnosis(f"line to {address}", "look", found, advice)
 
 
-def judge_certificate(address: Address, certificate: dict[str, Any], now: float) -> Diagnosis:
+def judge_certificate(what: str, certificate: dict[str, Any], now: float) -> Diagnosis:
     """Judge for how long a certificate is still good."""
-    days = (ssl.cert_time_to_seconds(certificate["notAfter"]) - now) / DAY_SECONDS
+    days = days_left(certificate, now)
     found = f"ends on {certificate['notAfter']}, in {days:.0f} days"
     if days >= EXPIRY_DAYS_FEW:
-        return Diagnosis(f"certificate of {address}", "good", found)
-    advice = "replace it before: a node reads its files when it starts"
-    return Diagnosis(f"certificate of {address}", "look", found, advice)
+        return Diagnosis(what, "good", found)
+    return Diagnosis(
+        what, "look", found, "replace it before: a node reads its files when it starts"
+    )
 
 
 def data_folders(url: str) -> list[Path]:

@@ -14,6 +14,7 @@ from coterie.cluster.membership.discovery import (
     newest,
 )
 from coterie.cluster.runtime import clock
+from coterie.cluster.wire.certificate import warn_of_own_certificate
 from coterie.cluster.wire.handshake import Caller, Identity, new_identity
 from coterie.cluster.wire.link import Link
 from coterie.cluster.wire.listener import warn_of_exposed_files
@@ -183,6 +184,7 @@ class Visit:
     async def open(self) -> Membership:
         """Learn the configuration; raise `UsageError` if no program outside its nodes has locks."""
         warn_of_exposed_files(self.security)
+        warn_of_own_certificate(self.security)
         membership = await self.learn()
         if membership.algorithm is not None:
             names = ", ".join(member.name for member in membership.members)

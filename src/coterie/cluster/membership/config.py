@@ -17,6 +17,7 @@ What the environment says beats the file, and what a flag says beats both.
 
 from __future__ import annotations
 
+import logging
 import os
 import tomllib
 from pathlib import Path
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 DEFAULT_PATH = "coterie.toml"
 ASK_ALL_VOTERS_MAX = 5
 LEASED = "leased"
+
+logger = logging.getLogger("coterie.cluster")
 
 
 class TlsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -244,7 +247,15 @@ def _settings(written: ConfigFile) -> Settings:
 
 def _security(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> Security:
     def chosen(name: str, in_file: str | None) -> str:
-        return environment.get(name) or (str(folder / in_file) if in_file else "")
+        named = str(folder / in_file) if in_file else ""
+        overriding = environment.get(name) or named
+        if named and overriding != named:
+            logger.info(
+                "%(name)s=%(path)s is used, and not %(named)s of the configuration",
+                {"name": name, "path": overriding, "named": named},
+                extra={"event": "environment-overrides"},
+            )
+        return overriding
 
     tls = written.tls or TlsFile()
     return read_security(

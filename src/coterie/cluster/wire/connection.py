@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 LENGTH = struct.Struct(">I")
 HANDSHAKE_BYTES_MAX = 16 * 1024  # of a frame before the peer is known
 EARLY_BYTES_MAX = HANDSHAKE_BYTES_MAX + LENGTH.size  # that come before the connection has a user
+CLOSED = "the peer closed it"
+TLS_BEGINS = b"\x16\x03"  # a record of its handshake
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 READ_BYTES_MAX = 64 * 1024  # at once
 BACKLOG_BYTES_MAX = 64 * 1024 * 1024  # that a peer has not read
@@ -140,7 +142,7 @@ class Connection(asyncio.Protocol):
         self._outgoing = bytearray()
         self._is_unread = False  # the peer does not read: more than a little waits to be written
         self._is_reading = False  # what is sent meanwhile leaves when all that has come is handled
-        self._why = "the peer closed it"
+        self._why = CLOSED
 
     @property
     def peer(self) -> str:
@@ -243,7 +245,7 @@ class Connection(asyncio.Protocol):
         while start + 4 <= len(view) and not self.closed:
             (length,) = LENGTH.unpack_from(view, start)
             if length > self.frame_bytes_max:
-                raise ProtocolError(f"a frame of {length} bytes; at most {self.frame_bytes_max}")
+                raise ProtocolError(_oversize(length, self.frame_bytes_max))
             end = start + 4 + length
             if end > len(view):
                 self._awaited = end - start
@@ -343,3 +345,13 @@ def _keep_alive(connection: socket.socket | Any) -> None:
     for name, value in KEEPALIVE.items():
         with contextlib.suppress(AttributeError, OSError):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _oversize(length: int, most: int) -> str:
+    """Say what a first number means that is no length of ours: the programs of other services begin with it."""
+    begin = LENGTH.pack(length)
+    if begin.startswith(TLS_BEGINS):
+        return "the caller speaks TLS, and no TLS is set up here"
+    if begin.isalpha() or begin[:3].isalpha():
+        return f"{begin.decode('ascii', 'replace')!r} is no word of ours: this is the port of a node of coterie"
+    return f"a frame of {length} bytes; at most {most}"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from coterie import system
-from coterie.cluster.wire.connection import FRAME_BYTES_MAX
+from coterie.cluster.wire.connection import CLOSED, FRAME_BYTES_MAX
 from coterie.cluster.wire.frames import (
     OLDEST_PROTOCOL,
     PROTOCOL,
@@ -39,6 +39,7 @@ from coterie.cluster.wire.frames import (
     decode_welcome,
 )
 from coterie.cluster.wire.security import Discreet
+from coterie.cluster.wire.trouble import ERRNO
 from coterie.errors import ProtocolError
 from coterie.locks.legible import legible
 
@@ -249,9 +250,10 @@ class Caller:
         one that was called, and `OtherDiskError` if all is well but the disk.
         """
         answer: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
+        encrypted = connection.transport.get_extra_info("ssl_object") is not None
         connection.use(
             lambda frame: self._check(connection, frame, answer),
-            lambda reason: _fail(answer, reason),
+            lambda reason: _fail(answer, f"{reason}{_hint(reason, encrypted=encrypted)}"),
         )
         connection.send(self.hello)
         try:
@@ -471,3 +473,10 @@ def _common_protocol(hello: Hello) -> int:
 def _fail(answer: asyncio.Future[Welcome], reason: str) -> None:
     if not answer.done():
         answer.set_exception(ProtocolError(reason))
+
+
+def _hint(reason: str, *, encrypted: bool) -> str:
+    """Say what may be behind the end of a connection of which the other end has said nothing."""
+    if encrypted and (reason == CLOSED or ERRNO.search(reason)):
+        return "; it may not accept our certificate"
+    return "; it may ask for TLS" if reason == CLOSED else ""

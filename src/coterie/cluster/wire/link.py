@@ -44,6 +44,10 @@ async def dial(address: Address, tls: ssl.SSLContext | None) -> Connection:
             )
     except UnicodeError:  # it cannot even be looked up
         raise OSError("no host can have that name") from None
+    except ConnectionResetError:
+        if tls is None:
+            raise
+        raise OSError("it hung up in the TLS handshake: it may not speak TLS") from None
     return connection
 
 

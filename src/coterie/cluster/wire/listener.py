@@ -8,9 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from coterie.cluster.runtime import descriptors
+from coterie.cluster.wire.certificate import warn_of_own_certificate
 from coterie.cluster.wire.complaints import Complaints
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.handshake import HANDSHAKE_SECONDS_MAX, Greeter
+from coterie.cluster.wire.trouble import explain
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -91,6 +93,7 @@ class Listener:
         """
         self._name = node.name
         self._listen = node.listen
+        self._host = node.addresses.get(node.name, node.listen).host  # by which others call it
         self._security = node.security
         self._admit = admit
         self._greeter = Greeter(
@@ -134,6 +137,7 @@ class Listener:
             )
 
         warn_of_exposed_files(self._security)
+        warn_of_own_certificate(self._security, self._host)
 
     def _begin(self) -> asyncio.Protocol:
         """Make what takes a connection that is being accepted."""
@@ -192,7 +196,7 @@ class Listener:
         except OSError as error:  # also what TLS finds wrong, and a handshake that takes too long
             if not connection.closed:
                 hung_up = "the caller hung up in the handshake; it may not trust our certificate"
-                connection.complain(f"TLS: {str(error) or hung_up}")
+                connection.complain(f"TLS: {explain(error) if str(error) else hung_up}")
             connection.connection_lost(error)
             return
         if connection.closed or transport is None:

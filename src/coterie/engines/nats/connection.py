@@ -12,11 +12,12 @@ import contextlib
 import os
 import re
 import ssl
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import msgspec
 
 from coterie import system
+from coterie.engines.nats.frames import FrameReader, line, message, read_message
 from coterie.engines.queue.nonsense import NONSENSE, describe
 from coterie.errors import ConfigError, CoterieError, Unavailable
 from coterie.locks.legible import legible
@@ -24,12 +25,12 @@ from coterie.locks.legible import legible
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from coterie.engines.nats.frames import NatsAnswer, NatsFrame
     from coterie.engines.queue.url import ServerUrl
 
 ResultT = TypeVar("ResultT")
 
 SECURE = "natss"
-LINE_BYTES_MAX = 1 << 20  # INFO names all servers of a cluster
 CLOSE_SECONDS_MAX = 0.5
 NOT_FOUND, TOO_MANY, NO_RESPONDERS = 404, 413, 503
 REFUSALS = ("authorization", "authentication", "permissions")
@@ -50,14 +51,6 @@ class ServerInfo(msgspec.Struct, frozen=True):
     tls_required: bool = False
     tls_available: bool = False
     max_payload: int = 1 << 20
-
-
-class NatsAnswer(NamedTuple):
-    """One message of those that answer a request."""
-
-    status: int  # 0: it has none, so it is what was asked for
-    headers: dict[str, str]
-    body: bytes
 
 
 class NatsRequest:
@@ -83,7 +76,7 @@ class NatsRequest:
         _fail(self.answered, error)
 
 
-class NatsConnection:
+class NatsConnection(asyncio.Protocol):
     """One connection, made by `connect` and not made again."""
 
     def __init__(
@@ -97,7 +90,7 @@ class NatsConnection:
             heard: Takes messages of subscriptions, each with its subject.
         """
         self.info = ServerInfo("")
-        self.ended = asyncio.Event()
+        self.ended = asyncio.Event()  # nothing more is sent or read
         self._url = url
         self._limit = limit
         self._heard = heard
@@ -107,8 +100,10 @@ class NatsConnection:
         self._requests: dict[str, NatsRequest] = {}
         self._subscriptions: dict[str, int] = {}
         self._pongs: list[asyncio.Future[None]] = []
-        self._reading: asyncio.Task[None] | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._frames = FrameReader()
+        self._greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+        self._closed = asyncio.Event()  # the socket is
 
     def __str__(self) -> str:
         """Name the server for people."""
@@ -123,10 +118,9 @@ class NatsConnection:
         """Connect and log in; raises `Unavailable` or `ConfigError`."""
         try:
             async with asyncio.timeout(self._limit):
-                reader = await self._open()
-                self._reading = asyncio.ensure_future(self._read(reader))
+                await self._open()
                 # In one piece: a server that refuses us closes at once, and a write after that would hide why.
-                await self._until_read(_line("CONNECT", self._login()))
+                await self._until_read(line("CONNECT", self._login()))
                 self.subscribe(f"{self._inbox}.*")
         except BaseException as error:
             self._end(self._error(error))
@@ -159,13 +153,13 @@ class NatsConnection:
         if subject not in self._subscriptions:
             self._number += 1
             self._subscriptions[subject] = self._number
-            self._write(_line("SUB", subject, self._number))
+            self._write(line("SUB", subject, self._number))
 
     def unsubscribe(self, subject: str) -> None:
         """Have no more of them."""
         number = self._subscriptions.pop(subject, None)
         if number is not None:
-            self._write(_line("UNSUB", number))
+            self._write(line("UNSUB", number))
 
     async def flush(self) -> None:
         """Wait until the server has read what was sent."""
@@ -176,9 +170,10 @@ class NatsConnection:
         with contextlib.suppress(CoterieError, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
                 await self.flush()
+        is_open = self._transport is not None
         self.terminate()
-        if self._reading is not None:
-            await asyncio.gather(self._reading, return_exceptions=True)
+        if is_open:
+            await self._closed.wait()
 
     def terminate(self) -> None:
         """Cut the connection: what waits for an answer ends at once."""
@@ -217,18 +212,13 @@ class NatsConnection:
             raise Unavailable(
                 f"{self}: a message of {len(body)} bytes is longer than the server takes"
             )
-        if expected is None:
-            return _line("PUB", subject, inbox, len(body)) + body + b"\r\n"
-        head = f"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: {expected}\r\n\r\n".encode()
-        return (
-            _line("HPUB", subject, inbox, len(head), len(head) + len(body)) + head + body + b"\r\n"
-        )
+        return message(subject, inbox, body, expected)
 
     def _write(self, data: bytes) -> None:
-        if self._writer is None or self.ended.is_set():
+        if self._transport is None:
             self._fail()
         try:
-            self._writer.write(data)
+            self._transport.write(data)
         except (OSError, RuntimeError) as error:  # uvloop raises the latter for one that is closed
             self._end(self._error(error))
             self._fail()
@@ -238,24 +228,23 @@ class NatsConnection:
 
     # The connection
 
-    async def _open(self) -> asyncio.StreamReader:
+    async def _open(self) -> None:
         host, port = self._url.addresses[0]
-        reader, writer = await asyncio.open_connection(host, port, limit=LINE_BYTES_MAX)
-        self._writer = writer
-        kind, _, rest = (await reader.readline()).partition(b" ")
-        if kind != b"INFO":
-            raise ConfigError(f"{self}: this is no NATS server")
-        self.info = msgspec.json.decode(rest, type=ServerInfo)
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: self, host, port)
+        await self._greeted
         if not self.info.headers:
             raise ConfigError(f"{self}: version {self.info.version} is too old, or has no headers")
         offers_tls = self.info.tls_required or self.info.tls_available
         if self._url.scheme == SECURE:
             if not offers_tls:
                 raise ConfigError(f"{self}: the server offers no TLS")
-            await writer.start_tls(_tls(self._url), server_hostname=host)
+            if self._transport is not None:
+                self._transport = await loop.start_tls(
+                    self._transport, self, _tls(self._url), server_hostname=host
+                )
         elif self.info.tls_required:
             raise ConfigError(f"{self}: the server wants TLS; write natss://")
-        return reader
 
     def _login(self) -> str:
         said: dict[str, object] = {
@@ -274,47 +263,55 @@ class NatsConnection:
             said |= {"auth_token": self._url.user or self._url.secret}
         return msgspec.json.encode(said).decode()
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        """Take what comes, until the connection ends."""
-        error: BaseException | None = None
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, of which nothing has been read yet."""
+        self._transport = cast(
+            "asyncio.Transport", transport
+        )  # that of uvloop is none by its class
+
+    def data_received(self, data: bytes) -> None:
+        """Take what comes; after what makes no sense nothing that follows can be read."""
         try:
-            while line := await reader.readline():
-                await self._take(line, reader)
-        except Exception as caught:  # noqa: BLE001 - whatever is raised, nothing of what follows can be read
-            error = caught
-        finally:
+            for frame in self._frames.feed(data):
+                self._take(frame)
+        except Exception as error:  # noqa: BLE001 - as said
             self._end(self._error(error))
 
-    async def _take(self, line: bytes, reader: asyncio.StreamReader) -> None:
-        kind, _, rest = line.rstrip(b"\r\n").partition(b" ")
-        match kind.upper():
-            case b"MSG" | b"HMSG":
-                words = rest.decode().split()
-                body = (await reader.readexactly(int(words[-1]) + 2))[:-2]
-                self._take_message(words, body, has_headers=kind[:1] in b"Hh")
-            case b"PING":
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take note of the end."""
+        self._end(self._error(exc))
+        self._closed.set()
+
+    def _take(self, frame: NatsFrame) -> None:
+        if self.ended.is_set():
+            return
+        if not self._greeted.done():
+            if frame.kind != "INFO":
+                raise ConfigError(f"{self}: this is no NATS server")
+            self.info = msgspec.json.decode(frame.text, type=ServerInfo)
+            self._greeted.set_result(None)
+            return
+        match frame.kind:
+            case "MSG" | "HMSG":
+                self._take_message(*read_message(frame))
+            case "PING":
                 self._write(b"PONG\r\n")
-            case b"PONG":
+            case "PONG":
                 if self._pongs and not (pong := self._pongs.pop(0)).done():
                     pong.set_result(None)
-            case b"-ERR":
-                self._refused(legible(rest.decode(errors="replace").strip("' ")))
-            case b"INFO" | b"+OK":
+            case "-ERR":
+                self._refused(legible(frame.text.strip("' ")))
+            case "INFO" | "+OK":
                 pass
             case _:
-                raise ValueError(f"unknown message {kind[:20]!r}")
+                raise ValueError(f"unknown message {frame.kind[:20]!r}")
 
-    def _take_message(self, words: list[str], body: bytes, *, has_headers: bool) -> None:
-        head, status = 0, 0
-        headers: dict[str, str] = {}
-        if has_headers:
-            head = int(words[-2])
-            status, headers = _headers(body[:head].decode(errors="replace"))
-        request = self._requests.get(words[0])
+    def _take_message(self, subject: str, answer: NatsAnswer) -> None:
+        request = self._requests.get(subject)
         if request is not None:
-            request.take(NatsAnswer(status, headers, body[head:]))
-        elif self._heard is not None and not words[0].startswith(self._inbox):
-            self._heard(words[0], body[head:])
+            request.take(answer)
+        elif self._heard is not None and not subject.startswith(self._inbox):
+            self._heard(subject, answer.body)
 
     def _refused(self, text: str) -> None:
         """Take an error: of one subject, or of the whole connection, which the server ends then."""
@@ -334,10 +331,11 @@ class NatsConnection:
     def _end(self, error: CoterieError) -> None:
         self._trouble = self._trouble or error
         self.ended.set()
-        writer, self._writer = self._writer, None
-        if writer is not None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
             with contextlib.suppress(OSError, RuntimeError):
-                writer.transport.abort()
+                transport.abort()
+        _fail(self._greeted, self._trouble)
         for request in self._requests.values():
             request.fail(self._trouble)
         for pong in self._pongs:
@@ -375,18 +373,6 @@ def _fail(future: asyncio.Future[Any], error: CoterieError) -> None:
     if not future.done():
         future.set_exception(error)
         future.exception()  # taken as seen: the one that waits may have ended
-
-
-def _line(*words: object) -> bytes:
-    return (" ".join(str(word) for word in words if word != "") + "\r\n").encode()
-
-
-def _headers(text: str) -> tuple[int, dict[str, str]]:
-    """Read the status of an answer, and its headers."""
-    first, *lines = text.split("\r\n")
-    status = first.removeprefix("NATS/1.0").strip().partition(" ")[0]
-    pairs = (line.partition(":") for line in lines if line)
-    return int(status or 0), {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _tls(url: ServerUrl) -> ssl.SSLContext:

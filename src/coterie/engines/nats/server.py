@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -21,6 +20,7 @@ from coterie.engines.cas.steps import (
 )
 from coterie.engines.nats import past as runs
 from coterie.engines.nats.connection import NatsConnection, name_of
+from coterie.engines.nats.news import QueueNews
 from coterie.engines.nats.records import DEAD, ENDED, SessionRecord, Subjects
 from coterie.engines.nats.stream import SUBJECTS_MAX, LockStream, TooMany
 from coterie.engines.queue.engine import QueueEngine
@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 STREAM = "coterie"  # where the URL names none
 LEASE_SECONDS_MIN = 0.5
 CALL_SECONDS_MAX = 5.0
-HEARD_MAX = 64  # locks whose news are heard although no task waits for them
 NUMBER_DIGITS_MAX = 20
-GONE_MAX = 256  # entries whose end is remembered
 TRIES = 5  # where others write at the same moment
 
 _encode = msgspec.json.Encoder().encode
@@ -158,9 +156,7 @@ class NatsSteps:
         self._is_counted = False  # whether our entries were, over this connection
         self._entries: dict[Ticket, int] = {}  # of ours, with the numbers of their messages
         self._doubtful: set[Ticket] = set()  # that a join may write, or write again
-        self._in_the_way: dict[Ticket, set[int]] = {}  # of entries that wait, as of the last look
-        self._gone: OrderedDict[int, None] = OrderedDict()  # entries of others that have left
-        self._heard: OrderedDict[str, None] = OrderedDict()  # locks whose news we have
+        self._news = QueueNews()
         self._wake: Wake = _sleep_on
         self._mail: Callable[[bytes], None] = _drop
         self._closed = False
@@ -317,10 +313,8 @@ class NatsSteps:
         """Look at these entries, and hear news of those who are in their way from then on."""
         stream = await self._connected()
         past, sights = await self._look_once(stream, tickets)
-        unheard = {t.lock for t, sight in sights.items() if _is_blocked(t, sight)} - set(
-            self._heard
-        )
-        if unheard:
+        blocked = [ticket.lock for ticket, sight in sights.items() if _is_blocked(ticket, sight)]
+        if unheard := self._news.unheard(blocked):
             for lock in unheard:
                 self._hear_of(stream, lock)
             past, sights = await self._look_once(stream, tickets)
@@ -344,7 +338,9 @@ class NatsSteps:
         others = {entry.session for line in before.values() for entry in line}
         counted = await self._counted(stream, others)
         for ticket, line in before.items():
-            self._note(ticket, line)
+            in_the_way = (e.number for e in line if not (ticket.shared and e.ticket.shared))
+            if self._news.saw(ticket, in_the_way):
+                self._wake(ticket.lock)
         sights = {
             ticket: Sight(
                 past.base + numbers[ticket],
@@ -353,16 +349,6 @@ class NatsSteps:
             for ticket, line in before.items()
         }
         return _shown(past), sights
-
-    def _note(self, ticket: Ticket, line: Sequence[Queued]) -> None:
-        """Remember which entries are in the way of one of ours, to know which news matter to it."""
-        in_the_way = {e.number for e in line if not (ticket.shared and e.ticket.shared)}
-        if not in_the_way:
-            self._in_the_way.pop(ticket, None)
-            return
-        self._in_the_way[ticket] = in_the_way - self._gone.keys()
-        if not self._in_the_way[ticket]:  # the news were faster than what was read before them
-            self._wake(ticket.lock)
 
     async def leave(self, ticket: Ticket) -> None:
         """Remove an entry, whether it is known to be there or not, and say so."""
@@ -373,7 +359,7 @@ class NatsSteps:
         if not number or ticket in self._doubtful:
             await self._mark(stream, self._subjects.entry(ticket, self._session))
         self._entries.pop(ticket, None)
-        self._in_the_way.pop(ticket, None)
+        self._news.forget(ticket)
         if number:
             self._tell(stream, ticket.lock, number)
 
@@ -498,7 +484,7 @@ class NatsSteps:
             raise Unavailable(f"{self._server}: it was restarted")
         return past
 
-    # News
+    # QueueNews
 
     async def send(self, participant: str, letter: bytes) -> None:
         """Send a letter to who listens now."""
@@ -524,14 +510,8 @@ class NatsSteps:
             self._mail(body)
             return
         number = int(body) if body.isdigit() and len(body) < NUMBER_DIGITS_MAX else 0
-        self._gone[number] = None
-        if len(self._gone) > GONE_MAX:
-            self._gone.popitem(last=False)
-        for ticket, in_the_way in self._in_the_way.items():
-            if ticket.lock == lock and number in in_the_way:
-                in_the_way.discard(number)
-                if not in_the_way:
-                    self._wake(lock)
+        if self._news.left(lock, number):
+            self._wake(lock)
 
     def _tell(self, stream: LockStream, lock: str, number: int) -> None:
         """Say that an entry has left; who has missed it looks by itself after a while."""
@@ -541,13 +521,8 @@ class NatsSteps:
     def _hear_of(self, stream: LockStream, lock: str) -> None:
         """Have news of a lock, in place of one that no task waits for."""
         stream.connection.subscribe(self._subjects.news(lock))
-        self._heard[lock] = None
-        if len(self._heard) > HEARD_MAX:
-            waited_for = {ticket.lock for ticket in self._in_the_way}
-            idle = next((each for each in self._heard if each not in waited_for | {lock}), None)
-            if idle is not None:
-                del self._heard[idle]
-                stream.connection.unsubscribe(self._subjects.news(idle))
+        if idle := self._news.hear(lock):
+            stream.connection.unsubscribe(self._subjects.news(idle))
 
     # Connections
 
@@ -580,8 +555,7 @@ class NatsSteps:
             longest = max(self._lease, self._server.lease)
             self._run = await runs.enter(stream, self._subjects, longest, self._server.known)
             connection.subscribe(self._subjects.mail(self._participant))
-            self._heard = OrderedDict.fromkeys(ticket.lock for ticket in self._in_the_way)
-            for lock in self._heard:
+            for lock in self._news.begin_again():
                 connection.subscribe(self._subjects.news(lock))
             await connection.flush()
             self._check()

@@ -19,7 +19,8 @@ from coterie.errors import ConfigError, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.engines.nats.connection import NatsAnswer, NatsConnection
+    from coterie.engines.nats.connection import NatsConnection
+    from coterie.engines.nats.frames import NatsAnswer
 
 PAGE = 500  # messages that are asked for at a time
 SUBJECTS_MAX = 200  # that are named in one request

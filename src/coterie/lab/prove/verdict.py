@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from coterie.catalogue import load
 from coterie.errors import UsageError
 from coterie.lab.prove.bounded import find_run, first_counterexample, impossible
+from coterie.lab.prove.handlers.ricart_agrawala import follow
 from coterie.lab.prove.link import hold
+from coterie.lab.prove.pages import ricart_agrawala
 from coterie.lab.prove.proof import EFFORT, START, THEOREM, prove
 from coterie.lab.prove.wait_proof import prove_waits
 
@@ -22,11 +24,13 @@ if TYPE_CHECKING:
     from coterie.lab.prove.link import Held, Trial
     from coterie.lab.prove.page import Page
     from coterie.lab.prove.proof import Proof
+    from coterie.lab.prove.symbolic import Followed
     from coterie.lab.prove.wait_proof import WaitObligation
     from coterie.process import Process
 
 Answer = Literal["proved", "not proved", "not followed", "vacuous", "unknown"]
 DEPTH = 10  # of the search for a run, with two things of each sort
+HANDLED = (2, 3)  # processes whose handlers are run on symbolic values
 WIDER, SHALLOWER = 3, 6  # of a second one
 HEADER = ("page", "verdict", "axioms", "clauses", "obligations", "of waits", "shown", "code held")
 
@@ -43,6 +47,7 @@ class Verdict:
     run: Run | None  # of the search for one that breaks a promise
     held: Sequence[Held] | None  # the code against the page; None without a link
     waits: Sequence[WaitObligation] | None = None  # that every wait ends; None if it was not tried
+    handlers: Sequence[Followed] = ()  # real ones, on symbolic values
 
     @property
     def title(self) -> str:
@@ -62,7 +67,7 @@ class Verdict:
             return "not proved" if shown else "unknown"
         if self.lost_waits:
             return "unknown"  # other sets may show it
-        if any(each.trouble for each in self.held or ()):
+        if any(each.trouble for each in self.held or ()) or self.lost_handlers:
             return "not followed"
         return "proved"
 
@@ -70,6 +75,11 @@ class Verdict:
     def lost_waits(self) -> list[WaitObligation]:
         """The claims that every wait ends by, and that were not shown."""
         return [each for each in self.waits or () if each.result != "proved"]
+
+    @property
+    def lost_handlers(self) -> list[str]:
+        """What handlers do that is not what the page says."""
+        return [trouble for each in self.handlers for trouble in each.troubles]
 
     def lines(self) -> list[str]:
         """Say it to people."""
@@ -130,6 +140,7 @@ class Verdict:
             "counterexample": None if found is None else _facts_of(found),
             "run": None if self.run is None else _facts_of_run(self.run),
             "code": None if self.held is None else [asdict(each) for each in self.held],
+            "handlers": [asdict(each) for each in self.handlers],
         }
 
     def _proved(self) -> list[str]:
@@ -164,8 +175,18 @@ class Verdict:
             for each in self.held
             if each.trouble
         ]
+        lines += [f"  the code does not follow it: {trouble}" for trouble in self.lost_handlers]
         followed = [f"    {each.words}" for each in self.held]
-        return lines or ["  the code follows it:", *followed]
+        return lines or ["  the code follows it:", *followed, *self._handled()]
+
+    def _handled(self) -> list[str]:
+        if not self.handlers:
+            return []
+        ways = "; ".join(f"N = {each.size}, {each.ways} ways" for each in self.handlers)
+        return [
+            "  its handlers do what the steps say in every state of the invariant, with any integers:",
+            f"    {ways}",
+        ]
 
     def _lost(self) -> list[str]:
         failed, found = self.proof.failed, self.counterexample
@@ -227,7 +248,8 @@ def judge(entry: Entry, page: Page, *, effort: float = EFFORT, with_waits: bool 
             raise UsageError(f"{page.name} does not say why every wait ends: leave out --waits")
         waits = prove_waits(page, page.waits, effort=effort)
     held = hold_all(entry) if entry.link is not None and page is entry.page else None
-    return Verdict(entry.name, page, proof, dead, None, None, held, waits)
+    handlers = [follow(size) for size in HANDLED] if page is ricart_agrawala.PAGE else []
+    return Verdict(entry.name, page, proof, dead, None, None, held, waits, handlers)
 
 
 def hold_all(entry: Entry, trials: Sequence[Trial] | None = None) -> list[Held]:

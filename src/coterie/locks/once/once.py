@@ -40,14 +40,13 @@ if TYPE_CHECKING:
     from coterie.locks.once.record import OnceRecord
     from coterie.locks.value import Value
 
-LOOK_SECONDS = (
-    0.05  # before the first look at the record while another has the lock; then twice as long
-)
+LOOK_SECONDS = 0.05  # before the first look at the record while another has the lock; then doubled
 LOOK_SECONDS_MAX = 30.0
 RETRY_SECONDS = 0.1  # between two writes of a record while its server is away
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Decorated = TypeVar("Decorated", bound="Callable[..., object]")
 
 logger = logging.getLogger("coterie.locks")
 
@@ -135,6 +134,14 @@ class Run:
                 await self._held.write(encode(record), connection=connection)
         finally:
             await self._held._give_back(owner)
+
+
+def without_run(decorated: Decorated) -> Decorated:
+    """Return a decorated function whose signature, as frameworks look it up, has no run any more."""
+    signature = inspect.signature(decorated)
+    rest = list(signature.parameters.values())[1:]
+    decorated.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+    return decorated
 
 
 async def insist(held: Held, call: Callable[[], Awaitable[Result]]) -> Result:
@@ -250,7 +257,7 @@ class Once:
                 if self._plan.catch_up == 1:
                     return result
 
-        return once
+        return without_run(once)
 
     async def __aenter__(self) -> Run:
         """Begin a run, or raise `NotDue`; `AcquireTimeout` if another program has the lock and runs nothing."""
@@ -289,7 +296,7 @@ class Once:
         try:
             held = await lock._take(owner, patience.unless(useless))
         finally:
-            # It ends by itself: to cancel what asks a server can cost the connection.
+            # It ends by itself: cancelling a question to a server can cost the connection.
             wake(useless)
         if held is not None:
             return await self._start(held, owner)
@@ -305,8 +312,8 @@ class Once:
     async def _look_beside(self, useless: asyncio.Future[None]) -> None:
         """Look at the record while another has the lock, and end the wait for it when nothing is due any more.
 
-        The holder may run the period; but it may only look whether one is due, and a program that went away
-        for that would leave the period to no one. And it may run an earlier one, whose end is to be waited for.
+        The holder may run the period. But it may also be looking whether one is due, and a program that left for that
+        would leave the period to no machine; or it may run an earlier period, whose end has to be awaited.
         """
         pause = LOOK_SECONDS
         while True:
@@ -317,7 +324,7 @@ class Once:
             try:
                 await self._choose_beside()
             except Unavailable:
-                pass  # who waits for the lock outlasts an outage, or is told of it
+                pass  # a wait for the lock outlasts it, or ends with this error itself
             except CoterieError:
                 wake(useless)  # the caller looks again, and raises it
 

@@ -5,6 +5,7 @@ A record is a value: what was asked for, when and by whom are given, and a chang
 
 from __future__ import annotations
 
+import contextlib
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -38,6 +39,12 @@ class RunRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     state: State
     ended: float | None = None
     status: str = ""  # what it ended with, in words
+
+
+class RecordHeader(msgspec.Struct, frozen=True):
+    """What a record of any format begins with."""
+
+    once: int
 
 
 class OnceRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -123,18 +130,17 @@ def encode(record: OnceRecord) -> bytes:
 
 def decode(name: str, data: bytes) -> OnceRecord:
     """Return the record in the value of a lock; raise `UsageError` if that is no record."""
-    try:
+    record = None
+    with contextlib.suppress(msgspec.MsgspecError):
+        if _header_decoder.decode(data).once > FORMAT:
+            raise ConfigError(
+                f"the record of {name!r} was written by a later version of coterie: use that here, too"
+            )
         record = _decoder.decode(data)
-    except msgspec.MsgspecError:
-        record = None
     if record is None or not record.runs:
         raise UsageError(
             f"the value of lock {name!r} is no record of runs, so another program uses it for something else:"
             " choose another name for the job"
-        )
-    if record.once > FORMAT:
-        raise ConfigError(
-            f"the record of {name!r} was written by a later version of coterie: use that here, too"
         )
     return record
 
@@ -149,3 +155,4 @@ def _one_more(counts: dict[State, int], state: State) -> dict[State, int]:
 
 
 _decoder = msgspec.json.Decoder(OnceRecord)
+_header_decoder = msgspec.json.Decoder(RecordHeader)

@@ -40,6 +40,11 @@ class JobView(msgspec.Struct, frozen=True):
         """Whether a later period has begun, and no program has come for it."""
         return self.next_begin is not None and self.next_begin < system.wall()
 
+    @property
+    def is_bad(self) -> bool:
+        """Whether an operator has to look at it."""
+        return self.is_overdue or self.condition in ("failed", "interrupted")
+
 
 def schedule_of(record: OnceRecord) -> Schedule | None:
     """Return the schedule of a record; None if its periods are named by hand."""

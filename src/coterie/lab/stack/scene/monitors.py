@@ -32,7 +32,7 @@ NO_ACCUSATIONS = (
     "did not prove itself",  # a caller that has died or given up
     "leaves without a proof",  # one that wants another node or disk
     "the caller hung up in the handshake",  # of TLS, as above
-    "Connection reset by peer",  # in the handshake of TLS
+    "connection reset by peer",  # in the handshake of TLS
     "of a start of the peer that is over",  # a letter or a call
     "does not tolerate restarts",
     "has no data directory",  # and its time of day is away from ours
