@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie import Coordinator, LockLost, MisuseError, Party, UsageError
-from coterie.locks import members
 from coterie.locks.members import follow_members
 from tests.locks.memory import MemoryEngine, in_loop
 
@@ -34,7 +33,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         made.append(seconds)
         await turn(0)
 
-    monkeypatch.setattr(members.asyncio, "sleep", sleep)
+    monkeypatch.setattr("coterie.locks.members.asyncio.sleep", sleep)
     return made
 
 
