@@ -161,6 +161,7 @@ def test_an_operator_has_it_run_again(locks: Directory) -> None:
 
 def test_the_status_says_whether_a_job_is_as_it_should_be(locks: Directory) -> None:
     assert locks.run("status", "once").returncode == 0
+    assert not locks.folder.exists(), "it only looks"
     locks.run("once", *DAILY, "--", "true")
     good = locks.run("status", "once")
     assert (good.returncode, good.stdout) == (0, locks.run("once", "--list").stdout)
