@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import coterie
 from coterie.cli import run
 from tests.processes import BOUND_SECONDS, Directory, directory, is_running, kill, line, until
 
@@ -160,6 +161,7 @@ def test_an_operator_has_it_run_again(locks: Directory) -> None:
 
 def test_the_status_says_whether_a_job_is_as_it_should_be(locks: Directory) -> None:
     assert locks.run("status", "once").returncode == 0
+    assert not locks.folder.exists(), "it only looks"
     locks.run("once", *DAILY, "--", "true")
     good = locks.run("status", "once")
     assert (good.returncode, good.stdout) == (0, locks.run("once", "--list").stdout)
@@ -205,3 +207,27 @@ def test_bad_usage_is_refused(
     assert run(["once", *arguments]) == 64
     assert complaint in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("moment", [1e300, -1.0, 10.0**18])
+@pytest.mark.parametrize("field", ["began", "ended", "since", "success"])
+def test_a_record_with_a_time_that_no_calendar_has_is_none(
+    tmp_path: Path, field: str, moment: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever may take the lock may have written it."""
+    url = f"file:{tmp_path}"
+    run_record: dict[str, Any] = {
+        "period": "x",
+        "attempt": 1,
+        "token": 1,
+        "by": "host:1",
+        "began": 1.0,
+    }
+    record: dict[str, Any] = {"once": 1, "period": "x", "starts": 1, "since": 1.0, "success": 1.0}
+    record["runs"] = [run_record | {"state": "done", "ended": 2.0}]
+    (record["runs"][0] if field in ("began", "ended") else record)[field] = moment
+    with coterie.sync.connect(url) as c, c.lock("job") as held:
+        held.write(json.dumps(record).encode())
+    assert run(["once", "--list", "--url", url]) == 0, "the others are shown"
+    assert run(["once", "--list", "job", "--url", url]) == 64
+    assert "is no record of runs" in capsys.readouterr().err

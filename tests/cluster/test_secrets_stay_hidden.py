@@ -101,11 +101,11 @@ def test_no_url_shows_a_password() -> None:
         (f"postgres://user:{PASSWORD}@127.0.0.1:1/x", "asyncpg"),
         (f"rediss://user:{PASSWORD}@127.0.0.1:1", "redis"),
         (f"zookeeper://user:{PASSWORD}@127.0.0.1:1", "kazoo"),
+        (f"nats://user:{PASSWORD}@127.0.0.1:1", "ssl"),
         (f"mariadb://user:{PASSWORD}@127.0.0.1:1", "pymysql"),
         (f"mysqls://user:{PASSWORD}@127.0.0.1:1", "pymysql"),
-        (f"nats://user:{PASSWORD}@127.0.0.1:1", "msgspec"),
     ],
-    ids=["etcd", "postgresql", "redis", "zookeeper", "mariadb", "mysql", "nats"],
+    ids=["etcd", "postgresql", "redis", "zookeeper", "nats", "mariadb", "mysql"],
 )
 def test_no_engine_shows_its_password_in_an_error_or_a_log(
     url: str, client: str, caplog: pytest.LogCaptureFixture

@@ -190,12 +190,7 @@ def _again(name: str | None, options: dict[str, Any]) -> int:
 
 def show_jobs(url: str | None, name: str | None, output: str) -> int:
     """Print all jobs, or the runs of one; return 1 if one of them is not as it should be, else 0."""
-
-    async def look() -> list[JobView]:
-        async with connect(url) as coordinator:
-            return await report.look(coordinator, name)
-
-    views = asyncio.run(look())
+    views = asyncio.run(report.look(connect(url), name))
     if output == "json":
         print_json(views)
     elif output == "prometheus":

@@ -13,7 +13,7 @@ from coterie.lab.prove.solver import z3
 from coterie.lab.prove.terms import Formula, Int, Ordered, Real
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from coterie.lab.prove.page import Action, Clause, Page, Symbol, Update
     from coterie.lab.prove.terms import Sort, Term
@@ -36,8 +36,14 @@ _worlds = itertools.count()  # z3 takes the name of a sort of so many things onc
 class Theory:
     """The sorts and symbols of a page as the solver's own, and its formulas read with them."""
 
-    def __init__(self, page: Page, size: int | Mapping[Sort, int] | None = None) -> None:
-        """Read for any number of things; with a size, for so many of each sort."""
+    def __init__(
+        self,
+        page: Page,
+        size: int | Mapping[Sort, int] | None = None,
+        *,
+        integers: Collection[Sort] = (),
+    ) -> None:
+        """Read for any number of things; with a size, for so many of each sort but of the integers."""
         self.page = page
         self.elements: dict[Sort, list[Any]] = {}
         self.laws: list[Any] = []  # that orders are total
@@ -49,7 +55,9 @@ class Theory:
         self._orders: dict[Sort, Callable[[Any, Any], Any]] = {}
         self._names = itertools.count()
         for sort in page.sorts:
-            if size is None:
+            if sort in integers:
+                self._sorts[sort] = z3.IntSort()
+            elif size is None:
                 self._declare(sort)
             else:
                 self._enumerate(sort, size if isinstance(size, int) else size[sort])

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from coterie.catalogue import load
 from coterie.errors import UsageError
 from coterie.lab.prove.bounded import find_run, first_counterexample, impossible
+from coterie.lab.prove.handlers import leased_ballot, ricart_agrawala
 from coterie.lab.prove.link import hold
+from coterie.lab.prove.pages import leased_tokens
 from coterie.lab.prove.proof import EFFORT, START, THEOREM, prove
 from coterie.lab.prove.wait_proof import prove_waits
 
@@ -22,11 +24,13 @@ if TYPE_CHECKING:
     from coterie.lab.prove.link import Held, Trial
     from coterie.lab.prove.page import Page
     from coterie.lab.prove.proof import Proof
+    from coterie.lab.prove.symbolic import Followed
     from coterie.lab.prove.wait_proof import WaitObligation
     from coterie.process import Process
 
 Answer = Literal["proved", "not proved", "not followed", "vacuous", "unknown"]
 DEPTH = 10  # of the search for a run, with two things of each sort
+HANDLED = (2, 3)  # processes whose handlers are run on symbolic values
 WIDER, SHALLOWER = 3, 6  # of a second one
 HEADER = ("page", "verdict", "axioms", "clauses", "obligations", "of waits", "shown", "code held")
 
@@ -43,6 +47,7 @@ class Verdict:
     run: Run | None  # of the search for one that breaks a promise
     held: Sequence[Held] | None  # the code against the page; None without a link
     waits: Sequence[WaitObligation] | None = None  # that every wait ends; None if it was not tried
+    handlers: Sequence[Followed] = ()  # real ones, on symbolic values
 
     @property
     def title(self) -> str:
@@ -62,7 +67,7 @@ class Verdict:
             return "not proved" if shown else "unknown"
         if self.lost_waits:
             return "unknown"  # other sets may show it
-        if any(each.trouble for each in self.held or ()):
+        if any(each.trouble for each in self.held or ()) or self.lost_handlers:
             return "not followed"
         return "proved"
 
@@ -70,6 +75,11 @@ class Verdict:
     def lost_waits(self) -> list[WaitObligation]:
         """The claims that every wait ends by, and that were not shown."""
         return [each for each in self.waits or () if each.result != "proved"]
+
+    @property
+    def lost_handlers(self) -> list[str]:
+        """What handlers do that is not what the page says."""
+        return [trouble for each in self.handlers for trouble in each.troubles]
 
     def lines(self) -> list[str]:
         """Say it to people."""
@@ -87,7 +97,7 @@ class Verdict:
 
     def row(self) -> list[str | int]:
         """Say it in one line of a table, as `HEADER` names its columns."""
-        code = "specification only"
+        code = "its numbers alone" if self.handlers else "specification only"
         if self.held is not None:
             states, steps = sum(h.states for h in self.held), sum(h.steps for h in self.held)
             code = f"{states:,} states, {steps:,} steps"
@@ -130,6 +140,7 @@ class Verdict:
             "counterexample": None if found is None else _facts_of(found),
             "run": None if self.run is None else _facts_of_run(self.run),
             "code": None if self.held is None else [asdict(each) for each in self.held],
+            "handlers": [asdict(each) for each in self.handlers],
         }
 
     def _proved(self) -> list[str]:
@@ -158,14 +169,29 @@ class Verdict:
 
     def _followed(self) -> list[str]:
         if self.held is None:
-            return ["  this proves the specification only: no code is held against it"]
+            alone = ["  this proves the specification only: no code is held against it"]
+            numbers = ["  no run of the code is held against it", *self._handled()]
+            return numbers if self.handlers else alone
         lines = [
             f"  the code does not follow it, {each.words}: {each.trouble}"
             for each in self.held
             if each.trouble
         ]
+        lines += [f"  the code does not follow it: {trouble}" for trouble in self.lost_handlers]
         followed = [f"    {each.words}" for each in self.held]
-        return lines or ["  the code follows it:", *followed]
+        return lines or ["  the code follows it:", *followed, *self._handled()]
+
+    def _handled(self) -> list[str]:
+        if not self.handlers:
+            return []
+        if self.held is None:
+            ways = sum(each.ways for each in self.handlers)
+            return [f"  its ballots count as the steps say, for all integers: {ways} ways"]
+        counts = "; ".join(f"N = {each.size}, {each.ways} ways" for each in self.handlers)
+        return [
+            "  its handlers do what the steps say in every state of the invariant, with any integers:",
+            f"    {counts}",
+        ]
 
     def _lost(self) -> list[str]:
         failed, found = self.proof.failed, self.counterexample
@@ -227,7 +253,15 @@ def judge(entry: Entry, page: Page, *, effort: float = EFFORT, with_waits: bool 
             raise UsageError(f"{page.name} does not say why every wait ends: leave out --waits")
         waits = prove_waits(page, page.waits, effort=effort)
     held = hold_all(entry) if entry.link is not None and page is entry.page else None
-    return Verdict(entry.name, page, proof, dead, None, None, held, waits)
+    handlers = _follow_handlers(page)
+    return Verdict(entry.name, page, proof, dead, None, None, held, waits, handlers)
+
+
+def _follow_handlers(page: Page) -> Sequence[Followed]:
+    """Hold handlers on symbolic values against the pages for which that is done."""
+    if page is ricart_agrawala.PAGE:
+        return [ricart_agrawala.follow(size) for size in HANDLED]
+    return [leased_ballot.follow()] if page is leased_tokens.PAGE else []
 
 
 def hold_all(entry: Entry, trials: Sequence[Trial] | None = None) -> list[Held]:

@@ -6,7 +6,7 @@ A record is a value: what was asked for, when and by whom are given, and a chang
 from __future__ import annotations
 
 import contextlib
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,9 @@ RUNS_MAX = 16  # that a record keeps
 BYTES_MAX = 4096  # of a record; the oldest runs go if it would be larger
 STATUS_LENGTH_MAX = 100
 PROCESS_LENGTH_MAX = 100
+
+Moment: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+"""A time that calendars of all zones can show: a program that may take the lock can write any number."""
 
 State: TypeAlias = Literal["started", "done", "failed", "interrupted", "again"]
 """How a run stands: it has begun; it has ended well; it has failed; it had begun when a later one began, and nothing was
@@ -35,9 +38,9 @@ class RunRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: int  # from 1 on; 0 for an order
     token: int  # of the hold in which it ran
     by: str  # a process, as people find it: host:pid
-    began: float  # in seconds since 1970, by the clock of that process, as is `ended`
+    began: Moment  # in seconds since 1970, by the clock of that process, as is `ended`
     state: State
-    ended: float | None = None
+    ended: Moment | None = None
     status: str = ""  # what it ended with, in words
 
 
@@ -53,13 +56,13 @@ class OnceRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     once: int  # the format of this record
     period: str  # the latest that was begun
     starts: int  # of this period, since it was last ordered to run again
-    since: float  # when the first run began
+    since: Moment  # when the first run began
     runs: tuple[RunRecord, ...]  # the latest ones, the present one last; never empty
     every: int | None = None  # seconds; None: periods are named by hand
     at: str | None = None
     zone: str | None = None
     counts: dict[State, int] = {}  # how many runs there were that have ended, by state
-    success: float | None = None  # when the last run ended that ended well
+    success: Moment | None = None  # when the last run ended that ended well
 
     @property
     def last(self) -> RunRecord:

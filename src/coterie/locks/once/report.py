@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from coterie import system
-from coterie.errors import CoterieError, UsageError
+from coterie.errors import UsageError
+from coterie.locks.names import check_name
 from coterie.locks.once.period import Schedule
 from coterie.locks.once.record import OnceRecord, decode, encode
 from coterie.locks.value import values_of
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.locks.coordinator import Coordinator
-    from coterie.locks.value import Value
+    from coterie.locks.engine import Engine
+    from coterie.locks.value import Value, ValueEngine
 
 Condition: TypeAlias = Literal["running", "done", "failed", "interrupted", "again"]
 
@@ -62,18 +64,38 @@ def local(record: OnceRecord, moment: float) -> str:
 
 
 async def look(coordinator: Coordinator, name: str | None = None) -> list[JobView]:
-    """Return all jobs by their names, or one; raise `UsageError` if there is no record of that."""
+    """Return all jobs by their names, or one; raise `UsageError` if there is no record of that.
+
+    A directory is looked at without being opened, which would make it.
+    """
+    session = coordinator._session
+    values = values_of(session.engine, coordinator.url)
+    async with contextlib.AsyncExitStack() as stack:
+        if not session.is_open and not coordinator.url.startswith("file:"):
+            await stack.enter_async_context(coordinator)
+        found = await _records(values, name)
+        return [
+            await _view(session.engine, values, each, value, record)
+            for each, (value, record) in sorted(found.items())
+        ]
+
+
+async def _records(values: ValueEngine, name: str | None) -> dict[str, tuple[Value, OnceRecord]]:
+    """Return the records of all jobs by their names, or that of one."""
     if name is not None:
-        value = await coordinator.read(name)
+        value = await values.read_value(check_name(name))
         if value is None:
-            raise UsageError(f"no run of {name!r} is recorded at this URL")
-        return [await _view(coordinator, name, value, decode(name, value.data))]
-    values = values_of(coordinator._session.engine, coordinator.url)
-    views = []
-    for each, value in sorted((await values.all_values()).items()):
-        with contextlib.suppress(CoterieError):  # the values of other programs
-            views.append(await _view(coordinator, each, value, decode(each, value.data)))
-    return views
+            raise _never_run(name)
+        return {name: (value, decode(name, value.data))}
+    records = {}
+    for each, value in (await values.all_values()).items():
+        with contextlib.suppress(UsageError):  # it is a value of another program
+            records[each] = value, decode(each, value.data)
+    return records
+
+
+def _never_run(name: str) -> UsageError:
+    return UsageError(f"no run of {name!r} is recorded at this URL")
 
 
 async def order_again(coordinator: Coordinator, name: str, wait: float) -> OnceRecord:
@@ -81,7 +103,7 @@ async def order_again(coordinator: Coordinator, name: str, wait: float) -> OnceR
     async with coordinator.lock(name, timeout=wait) as held:
         value = await held.read()
         if value is None:
-            raise UsageError(f"no run of {name!r} is recorded at this URL")
+            raise _never_run(name)
         process = coordinator._session.engine.waits.process
         record = decode(name, value.data).again(held.token, process, system.wall())
         await held.write(encode(record))
@@ -116,15 +138,17 @@ def figures(views: Sequence[JobView]) -> str:
     return render(metrics)
 
 
-async def _view(coordinator: Coordinator, name: str, value: Value, record: OnceRecord) -> JobView:
+async def _view(
+    engine: Engine, values: ValueEngine, name: str, value: Value, record: OnceRecord
+) -> JobView:
     condition: Condition = "running" if record.last.state == "started" else record.last.state
     if condition == "running":
-        holders = await coordinator.holders(name)
+        holders = await engine.holders(name)
         if all(party.token != record.last.token for party in holders):
             # It may have ended well between the two looks.
-            again = await coordinator.read(name)
+            again = await values.read_value(name)
             if again is not None and again.version != value.version:
-                return await _view(coordinator, name, again, decode(name, again.data))
+                return await _view(engine, values, name, again, decode(name, again.data))
             condition = "interrupted"
     begin = None
     with contextlib.suppress(UsageError):  # a time zone that is unknown here
