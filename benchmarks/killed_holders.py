@@ -92,10 +92,10 @@ async def measure(url: str, rounds: int) -> dict[str, list[float]]:
 
 
 async def connected(url: str) -> coterie.Coordinator:
-    """Connect as soon as nodes that were just started answer."""
+    """Connect as soon as so many of the nodes that were just started answer that a lock can be had."""
     for _ in range(STARTS):
         with contextlib.suppress(coterie.Unavailable):
-            async with coterie.connect(url):
+            async with coterie.connect(url) as coordinator, coordinator.lock("started"):
                 break
         await asyncio.sleep(0.1)
     return coterie.connect(url)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+import coterie.sync
 from coterie.cli import run
 from coterie.cluster.admin.status import ClusterState
 from tests.processes import BOUND_SECONDS, CROSSING, Directory, directory, kill, line, until
@@ -66,6 +67,21 @@ def test_who_shares_is_marked(locks: Directory, capsys: pytest.CaptureFixture[st
     _, *rows = shown(capsys, "locks")
     assert [row[2] for row in rows] == ["(shared)", "(shared)"]
     assert [party["shared"] for party in facts(capsys)["locks"][0]["holders"]] == [True, True]
+
+
+def test_a_note_is_shown_where_there_is_one(
+    locks: Directory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with coterie.sync.connect(f"file:{locks.folder}") as c:
+        with c.lock("nightly", note="row 4711"):
+            header, row = shown(capsys, "locks")
+            assert header[-1] == "note"
+            assert row[-2:] == ["row", "4711"]
+            (lock,) = facts(capsys, "locks")["locks"]
+            assert [each["note"] for each in lock["holders"]] == ["row 4711"]
+        with c.lock("nightly"):
+            header, _ = shown(capsys, "locks")
+            assert header[-1] == "waiting"
 
 
 def test_without_a_view_it_shows_the_locks_wherever_the_directory_comes_from(

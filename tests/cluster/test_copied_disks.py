@@ -7,13 +7,16 @@ import shutil
 from typing import TYPE_CHECKING
 
 import msgspec
+import pytest
 
 import coterie
 from coterie.cli import run
+from coterie.cluster.change.spare import Location, spare_config
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
+from coterie.cluster.url import make_visit
 from coterie.cluster.voter import recovery
-from coterie.cluster.wire.address import parse_address
+from coterie.cluster.wire.address import Address, parse_address
 from coterie.errors import ConfigError, CoterieError
 from tests.cluster.changed_cluster import Fleet, fleet
 from tests.cluster.local_cluster import until
@@ -21,7 +24,7 @@ from tests.cluster.local_cluster import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+pytestmark = pytest.mark.usefixtures("open_and_guarded")
 
 
 class Copy:
@@ -122,5 +125,57 @@ def test_the_original_ends_when_the_address_of_its_copy_was_recorded(
                 assert not copy.failures
             finally:
                 await copy.node.stop()
+
+    asyncio.run(main())
+
+
+def test_a_copy_of_a_spare_that_became_a_voter_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A spare looked for no other node with its disk, and none that was made a voter while it ran."""
+    monkeypatch.setattr(recovery, "RIVALS_SECONDS", 0.05)
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await made.join("d")
+            shutil.copytree(tmp_path / "d", tmp_path / "copies" / "d")
+            assert await made.command("add", made.at("d")) == 0
+            port = free_ports(1)[0]
+            place = Location("d", Address("127.0.0.1", port), tmp_path / "copies" / "d")
+            failures: list[CoterieError] = []
+            config = await spare_config(place, make_visit(made.url))
+            copy = Node(config, "d", on_failure=failures.append)
+            await copy.start()
+            try:
+                # As a program does that has met it: it is behind what it shows.
+                copy.voting.learn(made.nodes["d"].voting.membership.configuration)
+                assert copy.voting.votes
+                await until(lambda: failures, "the end of the copy")
+            finally:
+                await copy.stop()
+
+    asyncio.run(main())
+
+
+def test_a_node_that_finds_itself_at_the_address_on_record_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It listens at all addresses of its machine, and cannot know which of them is on record."""
+    monkeypatch.setattr(recovery, "RIVALS_SECONDS", 0.05)
+    caplog.set_level("DEBUG", "coterie.cluster")
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await made.stop("b")
+            nodes = dict(made.config.nodes)
+            listen = Address("0.0.0.0", nodes["b"].listen.port)  # noqa: S104 - for the length of a test
+            nodes["b"] = msgspec.structs.replace(nodes["b"], listen=listen)
+            made.config = msgspec.structs.replace(made.config, nodes=nodes)
+            failures: list[CoterieError] = []
+            made.nodes["b"] = Node(made.config, "b", on_failure=failures.append)
+            caplog.clear()
+            await made.nodes["b"].start()
+            await until(lambda: caplog.text.count("admin '") > 9, "some looks")
+            assert not failures
 
     asyncio.run(main())

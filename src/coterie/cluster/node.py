@@ -12,6 +12,7 @@ from coterie import system
 from coterie.cluster.change.formation import form
 from coterie.cluster.membership.proof import Prover
 from coterie.cluster.runtime import clock
+from coterie.cluster.voter.copies import may_be_elsewhere
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
 from coterie.cluster.voter.recovery import catch_up, find_rivals, others, recover
@@ -73,7 +74,9 @@ class Node:
             new_cluster=new_cluster,
             ask_nodes=self._ask_nodes if config.witness else None,
             trusts_programs=not config.security.operator_secret,
+            adopted=self._look_where_it_is_due,
         )
+        self._is_looking = False  # for rivals
         self._start = system.secret(16).hex()
         self._listener = Listener(
             config.local_node(name),
@@ -115,7 +118,7 @@ class Node:
             self._tasks.run(form(self.config, self.voting))
         if self._storage is not None and self.voting.voter.number >= 0:
             self._tasks.run(self._end_if(catch_up(self.config, self.voting)))
-            self._tasks.run(self._end_if(find_rivals(self.config, self.voting, self._start)))
+            self._look_for_rivals()
         decided = self.voting.membership
         if not self._has_disk_of_another(decided):
             if not self.voting.votes:
@@ -135,6 +138,17 @@ class Node:
                 },
                 extra={"event": "file-differs"},
             )
+
+    def _look_for_rivals(self) -> None:
+        """Look for nodes that contradict this one, as long as it runs."""
+        if not self._is_looking:
+            self._is_looking = True
+            self._tasks.run(self._end_if(find_rivals(self.config, self.voting, self._start)))
+
+    def _look_where_it_is_due(self) -> None:
+        """Begin as soon as it may be contradicted, for one that was a spare when it began."""
+        if self.voting.is_forced or may_be_elsewhere(self.config, self.voting):
+            self._look_for_rivals()
 
     def _has_disk_of_another(self, decided: Membership) -> bool:
         """Say whose data directory it is, if volumes were swapped or one was copied."""

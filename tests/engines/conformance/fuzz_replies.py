@@ -64,13 +64,21 @@ class Mutilator:
         return bytes(changed)
 
 
+async def _use_value(program: coterie.Coordinator, held: coterie.Held) -> None:
+    with contextlib.suppress(coterie.UsageError):  # it keeps none
+        await held.read()
+        await held.write(b"written")
+        await program.read("x")
+
+
 async def _take(url: str, found: Counter[str]) -> None:
     try:
         async with coterie.connect(url) as program:
             for _ in range(3):
                 try:
-                    async with program.lock("x", timeout=PATIENCE_SECONDS):
+                    async with program.lock("x", timeout=PATIENCE_SECONDS) as held:
                         await program.holders("x")
+                        await _use_value(program, held)
                 except coterie.CoterieError as error:
                     found[type(error).__name__] += 1
     except coterie.CoterieError as error:

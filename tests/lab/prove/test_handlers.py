@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
+from coterie.algorithms.mutex.quorum.leased.ballot import Ballot
+from coterie.lab.prove.handlers import leased_ballot
 from coterie.lab.prove.handlers.ricart_agrawala import follow
 from coterie.lab.prove.solver import z3
 from coterie.lab.prove.symbolic import AnyInteger, AnySet, Paths
@@ -68,3 +70,29 @@ def test_a_set_decides_only_what_it_is_asked() -> None:
 
     assert {way.result for way in paths.each(ask)} == {(True, False, 2), (False, False, 1)}
     assert all(len(way.conditions) == 1 for way in paths.each(lambda: bool(AnySet(paths, claims))))
+
+
+def test_ballots_of_the_leased_lock_count_as_the_page_of_tokens_does() -> None:
+    followed = leased_ballot.follow()
+    assert followed.troubles == []
+    assert followed.ways == 9
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "step"),
+    [
+        ("min(used, tenure.high)", "used", "take back"),
+        ("max(self.floor, min(used, tenure.high))", "min(used, tenure.high)", "take back"),
+        ("self.owners.remove(tenure)", "pass", "take back"),
+        ("self.floor + 1", "self.floor", "grant"),
+        ("low + length - 1", "low + length", "grant"),
+        (
+            "Tenure(claim, claim.stamp, claim.stamp)",
+            "Tenure(claim, claim.stamp, claim.stamp + 1)",
+            "repair",
+        ),
+    ],
+)
+def test_a_wrong_number_of_a_ballot_is_noticed(old: str, new: str, step: str) -> None:
+    followed = leased_ballot.follow(broken_class(Ballot, old, new))
+    assert any(each.startswith(step) for each in followed.troubles)

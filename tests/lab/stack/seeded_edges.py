@@ -61,7 +61,6 @@ EDGES: dict[str, Bug] = {
         Sessions,
         "elif not uplink.silent and uplink.sent + self.settings.heartbeat <= out.now:",
         "elif False:",
-        "change-pauses",
-        first=740006,
+        "once-per-lease",
     ),
 }

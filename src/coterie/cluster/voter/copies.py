@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 async def check_record(config: Config, voting: VoterHost, start: str) -> None:
     """Raise `ConfigError` if another node than this `start` answers where our voter is on record."""
     recorded = _recorded(voting)
-    if recorded is None or recorded == config.options(voting.node).listen:
+    if recorded is None or not may_be_elsewhere(config, voting):
         return
-    # A name or a wildcard may lead here or elsewhere: the answer says.
     if await _is_another(recorded, config, voting, start):
         raise ConfigError(
             f"another node runs at {recorded} with the data directory of node {voting.node!r}, or a copy"
@@ -33,6 +32,14 @@ async def check_record(config: Config, voting: VoterHost, start: str) -> None:
             f" directory; if this one is to stay, coterie cluster set address.{voting.node}= records"
             " where it is"
         )
+
+
+def may_be_elsewhere(config: Config, voting: VoterHost) -> bool:
+    """Return whether our voter is on record at another address than this node listens at.
+
+    A name or a wildcard may lead here or elsewhere: the answer of who is there says.
+    """
+    return _recorded(voting) not in (None, config.options(voting.node).listen)
 
 
 def _recorded(voting: VoterHost) -> Address | None:

@@ -100,14 +100,17 @@ class VoterHost:
         new_cluster: bool = False,
         ask_nodes: AskNodes | None = None,
         trusts_programs: bool = True,
+        adopted: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; without storage, numbers go on from the time of day.
 
+        `adopted` is called when the voter may go by another configuration.
         `reach` calls another node and passes on what came of it. Without a `prover` all are operators.
         `ask_nodes` asks the other nodes which programs are dead; None: none is taken for dead before its
         lease is over. Programs are asked too if they are trusted with that.
         """
         self.node = node
+        self._adopted = adopted
         self._prover = prover or Prover(membership.cluster, Security())
         self._founded = self._shown = membership  # shown: the newest that it knows
         self._considered: Configuration | None = None  # that of the voter, as `_shown` knows it
@@ -147,6 +150,7 @@ class VoterHost:
             membership=lambda: self.membership,
             prover=self._prover,
             reach=reach,
+            adopted=self._adopted,
         )
 
     def _make_death_desk(self, ask_nodes: AskNodes, trusts_programs: bool) -> DeathDesk:
@@ -184,6 +188,11 @@ class VoterHost:
             member.name == self.node and member.identity == self.voter.identity
             for member in adopted.members
         )
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether it goes by a configuration that no quorum has decided, or by a later one."""
+        return self.voter.number >= FORCED_LEAP
 
     @property
     def disk_owner(self) -> str | None:
@@ -533,6 +542,7 @@ class VoterHost:
                 extra={"event": "configuration-given-up"},
             )
         if self.voter.number > before:
+            self._adopted()
             names = ", ".join(member.name for member in configuration.members)
             logger.info(
                 "node %(node)s has adopted configuration %(number)d: %(voters)s",

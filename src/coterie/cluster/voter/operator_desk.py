@@ -50,6 +50,7 @@ class OperatorDesk:
         membership: Callable[[], Membership],
         prover: Prover,
         reach: Callable[[str, str, Callable[[Reached], None]], None],
+        adopted: Callable[[], None],
     ) -> None:
         """Prepare.
 
@@ -61,6 +62,7 @@ class OperatorDesk:
             membership: Returns the newest configuration that the node knows.
             prover: Proves what an operator imposes, as this node tells it to others.
             reach: Calls another node by name and address, and passes on what came of it.
+            adopted: Called when the voter goes by what an operator has imposed.
         """
         self._node = node
         self._hosted = hosted
@@ -69,6 +71,7 @@ class OperatorDesk:
         self._membership = membership
         self._prover = prover
         self._reach = reach
+        self._adopted = adopted
 
     @property
     def _voter(self) -> Voter:
@@ -106,6 +109,7 @@ class OperatorDesk:
         configuration = self._prover.prove(order.configuration)
         check_heard(configuration, self._membership().configuration)
         self._host.step(self._voter.impose, configuration)
+        self._adopted()
         self._programs.announce(self._membership())
         logger.critical(
             "node %(node)s goes on by configuration %(number)d, which was not decided",

@@ -13,7 +13,6 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.cluster.membership.discovery import KnownMembership, ask_membership, is_served
 from coterie.cluster.membership.membership import check_bound
 from coterie.cluster.voter.copies import check_record
@@ -151,7 +150,7 @@ async def find_rivals(config: Config, voting: VoterHost, start: str) -> None:
     while True:
         await check_record(config, voting, start)
         await asyncio.sleep(RIVALS_SECONDS)
-        if voting.voter.number >= FORCED_LEAP:
+        if voting.is_forced:
             await _ask_others(config, voting)
 
 

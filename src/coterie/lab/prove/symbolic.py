@@ -101,6 +101,10 @@ class AnyInteger:
         """Return the sum."""
         return AnyInteger(self._paths, self.term + term_of(other))
 
+    def __sub__(self, other: AnyInteger | int) -> AnyInteger:
+        """Return the difference."""
+        return AnyInteger(self._paths, self.term - term_of(other))
+
     def __lt__(self, other: AnyInteger | int) -> Truth:
         """Compare."""
         return Truth(self._paths, self.term < term_of(other))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from coterie.catalogue import load
 from coterie.errors import UsageError
 from coterie.lab.prove.bounded import find_run, first_counterexample, impossible
-from coterie.lab.prove.handlers.ricart_agrawala import follow
+from coterie.lab.prove.handlers import leased_ballot, ricart_agrawala
 from coterie.lab.prove.link import hold
-from coterie.lab.prove.pages import ricart_agrawala
+from coterie.lab.prove.pages import leased_tokens
 from coterie.lab.prove.proof import EFFORT, START, THEOREM, prove
 from coterie.lab.prove.wait_proof import prove_waits
 
@@ -97,7 +97,7 @@ class Verdict:
 
     def row(self) -> list[str | int]:
         """Say it in one line of a table, as `HEADER` names its columns."""
-        code = "specification only"
+        code = "its numbers alone" if self.handlers else "specification only"
         if self.held is not None:
             states, steps = sum(h.states for h in self.held), sum(h.steps for h in self.held)
             code = f"{states:,} states, {steps:,} steps"
@@ -169,7 +169,9 @@ class Verdict:
 
     def _followed(self) -> list[str]:
         if self.held is None:
-            return ["  this proves the specification only: no code is held against it"]
+            alone = ["  this proves the specification only: no code is held against it"]
+            numbers = ["  no run of the code is held against it", *self._handled()]
+            return numbers if self.handlers else alone
         lines = [
             f"  the code does not follow it, {each.words}: {each.trouble}"
             for each in self.held
@@ -182,10 +184,13 @@ class Verdict:
     def _handled(self) -> list[str]:
         if not self.handlers:
             return []
-        ways = "; ".join(f"N = {each.size}, {each.ways} ways" for each in self.handlers)
+        if self.held is None:
+            ways = sum(each.ways for each in self.handlers)
+            return [f"  its ballots count as the steps say, for all integers: {ways} ways"]
+        counts = "; ".join(f"N = {each.size}, {each.ways} ways" for each in self.handlers)
         return [
             "  its handlers do what the steps say in every state of the invariant, with any integers:",
-            f"    {ways}",
+            f"    {counts}",
         ]
 
     def _lost(self) -> list[str]:
@@ -248,8 +253,15 @@ def judge(entry: Entry, page: Page, *, effort: float = EFFORT, with_waits: bool 
             raise UsageError(f"{page.name} does not say why every wait ends: leave out --waits")
         waits = prove_waits(page, page.waits, effort=effort)
     held = hold_all(entry) if entry.link is not None and page is entry.page else None
-    handlers = [follow(size) for size in HANDLED] if page is ricart_agrawala.PAGE else []
+    handlers = _follow_handlers(page)
     return Verdict(entry.name, page, proof, dead, None, None, held, waits, handlers)
+
+
+def _follow_handlers(page: Page) -> Sequence[Followed]:
+    """Hold handlers on symbolic values against the pages for which that is done."""
+    if page is ricart_agrawala.PAGE:
+        return [ricart_agrawala.follow(size) for size in HANDLED]
+    return [leased_ballot.follow()] if page is leased_tokens.PAGE else []
 
 
 def hold_all(entry: Entry, trials: Sequence[Trial] | None = None) -> list[Held]:

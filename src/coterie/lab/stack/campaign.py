@@ -174,6 +174,7 @@ MIXED = (
     "far-circles",
     "line",
     "shared-line",
+    "once-per-lease",
     "restarts",
     "shutdowns",
     "diskless",

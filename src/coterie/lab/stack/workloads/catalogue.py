@@ -26,6 +26,7 @@ from coterie.lab.stack.workloads.locks import (
     ExclusiveLocks,
     FirstComeFirstServed,
     LeasedLocks,
+    OncePerLease,
     Semaphores,
     SeveralLocks,
     SharedLocks,
@@ -68,6 +69,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "resets": Resets,
     "line": FirstComeFirstServed,
     "shared-line": FirstComeFirstServed,  # with some that share
+    "once-per-lease": OncePerLease,
     "circles": Circles,
     "far-circles": Circles,  # with nodes far away
     "classic": ClassicLocks,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Acquirable, Coordinator
 
+HEDGE_SHARE = 0.2  # of a lease
 TAIL_SPREADS = 24  # of two latencies one in some 10^9 is above this, as exponential ones are
 
 
@@ -217,6 +218,49 @@ class FirstComeFirstServed(LeasedLocks):
             async with wanted as held, self.held(process, held, shared=shared):
                 self._order.served(process.name)
                 await asyncio.sleep(0.2 * len(self.programs) if number == 0 else 0.01)
+
+
+class OncePerLease(LeasedLocks):
+    """Jobs that ask about once per lease for a lock that another program holds: they time out, and no more.
+
+    A session of which nothing was heard for nearly a lease is no sign that its voter is gone. It has `hedge` to be
+    heard of, and what asks for an answer is sent after half of that (4.5, 4.6): so an answer may take the rest.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ()
+    names = ("a",)
+    idle_leases: ClassVar[tuple[float, float]] = (0.7, 1.05)
+    rounds: ClassVar[int] = 30
+
+    def start(self) -> None:
+        """Put all on stage, for some leases."""
+        super().start()
+        self.stop_at += self.rounds * self.plan.lease
+
+    async def program(self, process: Process) -> None:
+        """Hold the lock for long, or ask for it now and then."""
+        random, lease = self.scene.random(process), self.plan.lease
+        async with connect(self.url()) as coordinator:
+            while self.world.now < self.stop_at:
+                if process.name == self.programs[0]:
+                    async with coordinator.lock("a") as held, self.held(process, held):
+                        await asyncio.sleep(self.rounds * lease)
+                    continue
+                await asyncio.sleep(random.uniform(*self.idle_leases) * lease)
+                try:
+                    wanted = coordinator.lock("a", timeout=random.random() * 0.3 * lease)
+                    async with wanted as held, self.held(process, held):
+                        pass
+                except AcquireTimeout:
+                    self.scene.counts["AcquireTimeout"] += 1
+                except Unavailable as error:
+                    self._judge_error(process, "exclusive", error)
+
+    def _judge_error(self, process: Process, use: str, error: Exception) -> None:
+        """Accept that voters seem silent where an answer takes longer than half of a hedge now and then."""
+        answered = 2 * self.plan.delay + TAIL_SPREADS * self.plan.spread
+        if answered < 0.5 * HEDGE_SHARE * self.plan.lease:
+            super()._judge_error(process, use, error)
 
 
 class Circles(LeasedLocks):
