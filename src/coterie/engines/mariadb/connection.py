@@ -31,6 +31,7 @@ IN_THE_WAY = (1020, 1205, 1213)  # changed meanwhile, waited for too long, a dea
 REFUSED = (1044, 1045, 1130, 1142, 1143, 1227, 1698, 2026, NO_DATABASE)
 READ_ONLY = (1290, 1836)
 SECURE = ("mariadbs", "mysqls")
+SECURE_SINCE = (1, 2)
 
 Rows: TypeAlias = tuple[tuple[Any, ...], ...]
 
@@ -158,6 +159,11 @@ class MariadbConnection:
 
     def _connect(self) -> Any:
         url = self._url
+        if url.scheme in SECURE and pymysql.VERSION[:2] < SECURE_SINCE:
+            # Older ones go on without TLS where the greeting, which comes in the clear, offers none.
+            raise ConfigError(
+                f"{self}: TLS needs PyMySQL {SECURE_SINCE[0]}.{SECURE_SINCE[1]} or newer"
+            )
         host, port = url.addresses[0]
         made = socket.create_connection((host, port), self._limit)
         try:
@@ -213,6 +219,8 @@ class MariadbConnection:
 
     def _error(self, error: Exception) -> CoterieError:
         """Say what an error of the connection means."""
+        if isinstance(error, ConfigError):
+            return error
         error = getattr(error, "original_exception", error)
         if isinstance(error, pymysql.err.MySQLError):
             return error_of(str(self), ServerError(_code(error), _text(error)))
