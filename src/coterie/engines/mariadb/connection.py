@@ -161,9 +161,7 @@ class MariadbConnection:
         url = self._url
         if url.scheme in SECURE and pymysql.VERSION[:2] < SECURE_SINCE:
             # Older ones go on without TLS where the greeting, which comes in the clear, offers none.
-            raise ConfigError(
-                f"{self}: TLS needs PyMySQL {SECURE_SINCE[0]}.{SECURE_SINCE[1]} or newer"
-            )
+            raise RuntimeError("TLS needs PyMySQL 1.2 or newer")
         host, port = url.addresses[0]
         made = socket.create_connection((host, port), self._limit)
         try:
@@ -219,8 +217,6 @@ class MariadbConnection:
 
     def _error(self, error: Exception) -> CoterieError:
         """Say what an error of the connection means."""
-        if isinstance(error, ConfigError):
-            return error
         error = getattr(error, "original_exception", error)
         if isinstance(error, pymysql.err.MySQLError):
             return error_of(str(self), ServerError(_code(error), _text(error)))
@@ -230,7 +226,7 @@ class MariadbConnection:
             return Unavailable(f"{self}: no answer in time")
         if isinstance(error, OSError):
             return Unavailable(f"{self}: {error.strerror or error}")
-        if isinstance(error, RuntimeError):  # a way to log in for which another package is needed
+        if isinstance(error, RuntimeError):  # another package is needed for this
             return ConfigError(f"{self}: {error}")
         return Unavailable(f"{self}: the connection ended: {error}")
 
