@@ -1,4 +1,4 @@
-"""FastAPI: one of many server processes does the work in the background, and a request is handled once.
+"""FastAPI: one of many server processes does the work in the background, and no two handle one request.
 
 Run it with as many workers as you like: uvicorn fastapi_app:app --workers 4
 """

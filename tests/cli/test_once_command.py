@@ -159,6 +159,19 @@ def test_an_operator_has_it_run_again(locks: Directory) -> None:
     assert [row[2] for row in listed(locks, "nightly")] == ["done", "again", "done"]
 
 
+def test_an_operator_has_its_runs_forgotten(locks: Directory) -> None:
+    """A machine whose clock was a year ahead has run it: until then all other periods are late."""
+    assert locks.run("once", "nightly", "--forget").returncode == 64
+    locks.run("once", "nightly", "--period", "2027-11-17", "--", "true")
+    assert "or that of the other one was ahead" in locks.run("once", *DAILY, "--", "true").stderr
+    assert "is forgotten" in locks.run("once", "nightly", "--forget").stdout
+    assert listed(locks) == []
+    assert locks.run("once", *DAILY, "--", "echo", "run").stdout == "run\n"
+    with coterie.sync.connect(f"file:{locks.folder}") as c, c.lock("text") as held:
+        held.write(b"row 4711")
+    assert locks.run("once", "text", "--forget").returncode == 64
+
+
 def test_the_status_says_whether_a_job_is_as_it_should_be(locks: Directory) -> None:
     assert locks.run("status", "once").returncode == 0
     assert not locks.folder.exists(), "it only looks"
@@ -191,8 +204,9 @@ def test_an_alert_can_look_at_the_figures(locks: Directory) -> None:
         (["a", "--every", "1x", "--", "true"], "expected a duration"),
         (["a", "--every", "1d", "--at", "2", "--", "true"], "expected a time of day"),
         (["a", "--every", "1d", "-o", "json", "--", "true"], "-o belongs to --list"),
-        (["--again"], "--again needs the NAME"),
+        (["--again"], "--again and --forget need the NAME"),
         (["--list", "--again", "a"], "use one of them"),
+        (["--again", "--forget", "a"], "use one of them"),
         (["--list", "a", "--", "true"], "use one of them"),
     ],
 )

@@ -23,8 +23,11 @@ from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.succession import follows
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cli import run
+from coterie.cluster.change import force as forcing
+from coterie.cluster.change import plan
 from coterie.cluster.change.force import check_force, force
 from coterie.cluster.change.formation import forming_goal
+from coterie.cluster.change.host import Change
 from coterie.cluster.change.operation import check_quorum
 from coterie.cluster.change.survey import look
 from coterie.cluster.client.access import Visit
@@ -683,6 +686,30 @@ def test_of_two_forces_the_one_that_lost_is_noticed_by_its_own_voter(
             said = f"node {loser} votes no more: a force has given up configuration {numbers[0]}"
             assert said in caplog.text
             assert f"node {winner} votes no more" not in caplog.text
+
+    virtual_time.run(monkeypatch, main)
+
+
+def test_a_voter_that_has_joined_notices_that_its_force_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looked for rivals from its next start on."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await made.join("d")
+            known = await made.look()
+            goal = plan.add(known.configuration, [await made.newcomer("d")])
+            await Change(known.membership, known.security, goal).run()
+            known = await made.look()
+            kept = {voter.name: voter for voter in known.voters}
+            with monkeypatch.context() as patch:
+                patch.setattr(forcing, "LEAPS_MAX", 1)
+                await force(known, [kept["d"]])
+            forced = await force(known, [kept["a"]])
+            await passing(RIVALS_SECONDS + 1)
+            assert made.nodes["d"].voting.voter.number == forced.number
+            assert not made.nodes["d"].voting.votes
 
     virtual_time.run(monkeypatch, main)
 

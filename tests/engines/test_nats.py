@@ -225,6 +225,34 @@ async def test_a_queue_may_be_longer_than_what_the_server_shows_at_once(
         await stream.purge(subjects.queue("x"))
 
 
+@in_loop
+async def test_a_replica_that_lags_behind_is_not_believed(server: NatsTestServer) -> None:
+    async with session(server, "a") as ann, raw(server) as stream:
+        _, sight = await ann.join(EXCLUSIVE, AUTHOR, None)
+        assert not sight.before
+        (entry,) = await stream.last([Subjects("coterie").queue("x")])
+        assert await stream.last([Subjects("coterie").queue("x")], entry.number) == [entry]
+        with pytest.raises(Unavailable, match="lags behind"):
+            await stream.last([Subjects("coterie").queue("x")], entry.number + 1)
+
+
+@in_loop
+async def test_what_no_program_of_ours_has_written_is_passed_over(server: NatsTestServer) -> None:
+    strange = ["s.strange", "q.x", "q.x.a", "q.x.strange.x.one", "q.x.strange.x.1.2"]
+    async with raw(server) as stream:
+        for subject in strange:
+            await stream.put(f"coterie.lock.{subject}", b"\xff{}", 0)
+        async with programs(server, 2) as (ann, bob):
+            held = await taken(ann)
+            waiting = asyncio.create_task(taken(bob))
+            await until_renewed(held)
+            assert len(await bob.waiters("x")) == 1
+            await held.release()
+            await (await waiting).release()
+        for subject in strange:
+            await stream.purge(f"coterie.lock.{subject}")
+
+
 # Sessions
 
 

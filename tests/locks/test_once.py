@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from tests.locks.memory import MemoryClaim
 
 BERLIN = "Europe/Berlin"
+RECORD = (
+    b'{"once":1,"period":"1","starts":%s,"since":0,"every":%s,"runs":'
+    b'[{"period":"1","attempt":1,"token":1,"by":"host:1","began":0,"state":"done"}]}'
+)
 
 
 class Machines:
@@ -507,6 +511,9 @@ def test_what_makes_no_sense_is_refused_before_anything_is_asked_for(
             "no record",
         ),
         (b'{"period":"1"}', coterie.UsageError, "no record"),
+        (RECORD % (b"1" * 400, b"1"), coterie.UsageError, "no record"),
+        (RECORD % (b"1", b"1" * 400), coterie.UsageError, "no record"),
+        (RECORD % (b"1", b"-1"), coterie.UsageError, "no record"),
         (b"\xff", coterie.UsageError, "no record"),
     ],
 )

@@ -141,6 +141,8 @@ def test_what_is_no_schedule_is_refused(arguments: tuple[str, ...], complaint: s
         (Schedule("1d"), "2026-11-17T00:00:00Z"),
         (Schedule("1h"), "2026-11-17"),
         (Schedule("1h"), "a"),
+        (Schedule("1d"), "9999-12-31"),
+        (Schedule("1d", zone=BERLIN), "0001-01-01"),
     ],
 )
 def test_a_key_of_another_schedule_is_refused(schedule: Schedule, key: str) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from coterie.cli.lock.job import JobSession
     from coterie.locks import Coordinator, Once, Run
-    from coterie.locks.once.record import OnceRecord, RunRecord
+    from coterie.locks.once.record import RunRecord
     from coterie.locks.once.report import JobView
 
 # Why nothing was run, where that is how it should be: cron mails each line that a command prints.
@@ -75,6 +75,7 @@ RUN_OPTIONS = tuple(option for option in JOB_OPTIONS if option.key != "node")
 )
 @click.option("--list", "lists", is_flag=True, help="List all jobs, or the runs of NAME.")
 @click.option("--again", is_flag=True, help="Let the latest period of NAME run once more.")
+@click.option("--forget", is_flag=True, help="Forget all runs of NAME, as if it were a new job.")
 @click.option(
     "-o",
     "--output",
@@ -85,7 +86,7 @@ RUN_OPTIONS = tuple(option for option in JOB_OPTIONS if option.key != "node")
 )
 @with_options(RUN_OPTIONS)
 @click.argument("program", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED)
-def command(*, name: str | None, lists: bool, again: bool, **options: Any) -> int:
+def command(*, name: str | None, lists: bool, again: bool, forget: bool, **options: Any) -> int:
     """Run COMMAND once per period, on however many machines cron starts this.
 
     Write it as `coterie once NAME --every 1d --at 02:00 --zone Europe/Berlin -- COMMAND`. The job NAME has a lock, and
@@ -101,13 +102,13 @@ def command(*, name: str | None, lists: bool, again: bool, **options: Any) -> in
     if the lock was lost, 130 if interrupted while waiting.
     """
     program = read_program(options["program"], options["shell"])
-    if lists or again:
-        if program or (lists and again):
+    if lists or again or forget:
+        if program or lists + again + forget > 1:
             raise UsageError(
-                "--list and --again run no command: use one of them, without a command"
+                "--list, --again and --forget run no command: use one of them, without a command"
             )
-        if again:
-            return _again(name, options)
+        if not lists:
+            return _order(name, options, again=again)
         show_jobs(options["url"], name, options["output"])
         return 0
     if options["output"] != "table":
@@ -172,19 +173,25 @@ async def _run(session: JobSession, run: Run, job: Job) -> int:
 # For operators
 
 
-def _again(name: str | None, options: dict[str, Any]) -> int:
+def _order(name: str | None, options: dict[str, Any], *, again: bool) -> int:
+    """Let the latest period run again, or forget all runs."""
     if name is None:
-        raise UsageError("--again needs the NAME of the job")
+        raise UsageError("--again and --forget need the NAME of the job")
+    wait = options["wait"] or 0.0
 
-    async def order() -> OnceRecord:
+    async def order() -> str:
         async with connect(options["url"]) as coordinator:
-            return await report.order_again(coordinator, name, options["wait"] or 0.0)
+            if not again:
+                await report.forget(coordinator, name, wait)
+                return "is forgotten: the next machine that comes runs it"
+            record = await report.order_again(coordinator, name, wait)
+            return f"{record.period} runs when the next machine comes"
 
     try:
-        record = asyncio.run(order())
+        outcome = asyncio.run(order())
     except AcquireTimeout as error:
         raise AcquireTimeout(f"{error}. The job runs: wait for its end, or end it first") from None
-    say(f"{name} {record.period} runs when the next machine comes")
+    say(f"{name} {outcome}")
     return 0
 
 

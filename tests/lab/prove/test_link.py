@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coterie.algorithms.election.bully import Bully
 from coterie.algorithms.mutex.permission.centralized.coordinator import Centralized
 from coterie.algorithms.mutex.permission.lamport import Lamport
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from coterie.process import Process
 
 TWO, TWICE, THREE = Trial(2, 1), Trial(2, 2), Trial(3, 1)
+CRASHES = Trial(3, 1, crashes=2)
 THREE_AT_RANDOM, FOUR_AT_RANDOM = Trial(3, 3, runs=20), Trial(4, 5, runs=60)
 
 # The algorithm, a line of it, what it becomes, where that is noticed, and a piece of what is said.
@@ -265,6 +267,30 @@ BUGS: dict[str, tuple[str, type[Any], str, str, Trial, str]] = {
         "        self.votes.clear()\n",
         "",
         TWO,
+        "",
+    ),
+    "leads when one higher process is down": (
+        "bully",
+        Bully,
+        "        if self.watched:\n            return\n        if self.leader",
+        "        if self.leader",
+        CRASHES,
+        "",
+    ),
+    "follows a lower one": (
+        "bully",
+        Bully,
+        "        if sender < self.me:\n            self.elect(out)\n        elif",
+        "        if sender < self.me:\n            self._follow(sender, out)\n        elif",
+        CRASHES,
+        "",
+    ),
+    "asks only the next one": (
+        "bully",
+        Bully,
+        "higher = range(self.me + 1, self.size + 1)",
+        "higher = range(self.me + 1, min(self.me + 1, self.size) + 1)",
+        CRASHES,
         "",
     ),
     "passes the token on and keeps it": (

@@ -31,6 +31,7 @@ IN_THE_WAY = (1020, 1205, 1213)  # changed meanwhile, waited for too long, a dea
 REFUSED = (1044, 1045, 1130, 1142, 1143, 1227, 1698, 2026, NO_DATABASE)
 READ_ONLY = (1290, 1836)
 SECURE = ("mariadbs", "mysqls")
+SECURE_SINCE = (1, 2)
 
 Rows: TypeAlias = tuple[tuple[Any, ...], ...]
 
@@ -158,6 +159,9 @@ class MariadbConnection:
 
     def _connect(self) -> Any:
         url = self._url
+        if url.scheme in SECURE and pymysql.VERSION[:2] < SECURE_SINCE:
+            # Older ones go on without TLS where the greeting, which comes in the clear, offers none.
+            raise RuntimeError("TLS needs PyMySQL 1.2 or newer")
         host, port = url.addresses[0]
         made = socket.create_connection((host, port), self._limit)
         try:
@@ -222,7 +226,7 @@ class MariadbConnection:
             return Unavailable(f"{self}: no answer in time")
         if isinstance(error, OSError):
             return Unavailable(f"{self}: {error.strerror or error}")
-        if isinstance(error, RuntimeError):  # a way to log in for which another package is needed
+        if isinstance(error, RuntimeError):  # another package is needed for this
             return ConfigError(f"{self}: {error}")
         return Unavailable(f"{self}: the connection ended: {error}")
 

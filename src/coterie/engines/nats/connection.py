@@ -239,6 +239,8 @@ class NatsConnection(asyncio.Protocol):
         if self._url.scheme == SECURE:
             if not offers_tls:
                 raise ConfigError(f"{self}: the server offers no TLS")
+            # What came in the clear may be of anyone on the way: no part of it is read with what comes over TLS.
+            self._frames = FrameReader()
             if self._transport is not None:
                 self._transport = await loop.start_tls(
                     self._transport, self, _tls(self._url), server_hostname=host

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie import system
-from coterie.engines.nats.records import VERSION, PastRecord, SessionRecord
+from coterie.engines.nats.records import VERSION, PastRecord, read_session
 from coterie.engines.queue.nonsense import sensible
 from coterie.errors import ConfigError, Unavailable
 
@@ -91,9 +91,8 @@ def read_past(stream: LockStream, found: Stored) -> PastRecord:
 
 async def _leases(stream: LockStream, subjects: Subjects) -> list[float]:
     """Return the leases of the sessions that are there."""
-    decode = msgspec.json.Decoder(SessionRecord).decode
-    with sensible(stream.connection):
-        return [decode(found.body).lease for found in await stream.all(subjects.sessions)]
+    records = [read_session(found.body) for found in await stream.all(subjects.sessions)]
+    return [record.lease for record in records if record is not None]
 
 
 def _number_by_time(lease: float) -> int:

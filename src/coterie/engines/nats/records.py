@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from coterie.engines.queue.nonsense import NONSENSE
 from coterie.engines.queue.server import Ticket
 
 VERSION = 1  # of all this
@@ -46,6 +47,19 @@ class SessionRecord(msgspec.Struct, frozen=True):
 
 DEAD = SessionRecord("", 0, 0.0, is_alive=False)
 ENDED = -1
+MODES = ("x", "s")
+ENTRY_PARTS = 7  # of the subject of an entry
+
+
+_decode_session = msgspec.json.Decoder(SessionRecord).decode
+
+
+def read_session(body: bytes) -> SessionRecord | None:
+    """Read the record of a session, dead or alive; None if no program of ours has written it."""
+    try:
+        return _decode_session(body)
+    except NONSENSE:
+        return None
 
 
 class EntryName(NamedTuple):
@@ -107,7 +121,9 @@ class Subjects:
     @staticmethod
     def read_entry(subject: str) -> EntryName:
         """Read the subject of an entry; raises `ValueError` if it is none."""
-        lock, session, mode, attempt = subject.rsplit(".", 4)[1:]
+        *_, lock, session, mode, attempt = parts = subject.split(".")
+        if len(parts) != ENTRY_PARTS or mode not in MODES:
+            raise ValueError(f"no entry: {subject!r}")
         return EntryName(Ticket(unquote(lock), mode == "s", int(attempt)), session)
 
     @staticmethod

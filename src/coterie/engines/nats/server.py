@@ -21,12 +21,12 @@ from coterie.engines.cas.steps import (
 from coterie.engines.nats import past as runs
 from coterie.engines.nats.connection import NatsConnection, name_of
 from coterie.engines.nats.news import QueueNews
-from coterie.engines.nats.records import DEAD, ENDED, SessionRecord, Subjects
+from coterie.engines.nats.records import DEAD, ENDED, SessionRecord, Subjects, read_session
 from coterie.engines.nats.stream import SUBJECTS_MAX, LockStream, TooMany
 from coterie.engines.nats.values import NatsValues
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.nonsense import read_author, sensible
-from coterie.engines.queue.observation import NEIGHBOURS, Observations
+from coterie.engines.queue.nonsense import read_author
+from coterie.engines.queue.observation import Observations
 from coterie.engines.queue.server import QueueEntry, ServerNode, SessionLost, Ticket, inside
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.errors import CoterieError, Unavailable, UsageError
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 STREAM = "coterie"  # where the URL names none
 LEASE_SECONDS_MIN = 0.5
 CALL_SECONDS_MAX = 5.0
+SILENT_MAX = 64  # sessions that a renewal shows: all processes see the same ones
 NUMBER_DIGITS_MAX = 20
 TRIES = 5  # where others write at the same moment
 
 _encode = msgspec.json.Encoder().encode
 _encode_author = msgspec.msgpack.Encoder().encode
-_decode_session = msgspec.json.Decoder(SessionRecord).decode
 
 
 def make_engine(url: str) -> QueueEngine:
@@ -215,12 +215,14 @@ class NatsSteps:
     async def _longest_silent(self, stream: LockStream) -> list[CountedSession]:
         """Return the sessions whose renewals are the oldest of all: those that have died are among them, soon."""
         sessions: list[CountedSession] = []
-        for found in await stream.first(self._subjects.sessions, NEIGHBOURS):
-            name, record = self._subjects.read_session(found.subject), self._read_session(found)
-            if record is None:
-                await self.sweep(name)
-            elif name != self._session:
+        for found in await stream.first(self._subjects.sessions, SILENT_MAX):
+            name, record = self._subjects.read_session(found.subject), read_session(found.body)
+            if record is None or name == self._session:
+                continue
+            if record.is_alive:
                 sessions.append(CountedSession(name, found.number, record.lease))
+            else:
+                await self.sweep(name)
         return sessions
 
     async def remove(self, session: str, counter: int) -> bool:
@@ -471,8 +473,9 @@ class NatsSteps:
         """Return the record of a session that is alive."""
         if found is None:
             return None
-        with sensible(self._server):
-            record = _decode_session(found.body)
+        record = read_session(found.body)
+        if record is None:
+            raise Unavailable(f"{self._server}: the record of a session makes no sense")
         return record if record.is_alive else None
 
     async def _past(self, stream: LockStream) -> ServerPast:
@@ -486,7 +489,7 @@ class NatsSteps:
             raise Unavailable(f"{self._server}: it was restarted")
         return past
 
-    # QueueNews
+    # News
 
     async def send(self, participant: str, letter: bytes) -> None:
         """Send a letter to who listens now."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     State: TypeAlias = tuple[Any, ...]  # the numbers of all local states, the contents of all links
 
 STATES_MAX = 5_000  # to look at so many takes about as long as to load numpy
+CRASHED = -1  # in place of the number of a local state
 WIDTH_MAX = 700  # of a level: a wider one suits arrays, and mostly there are many more states
 
 
@@ -78,15 +79,17 @@ class Effect(NamedTuple):
 class SmallModel:
     """Local states, each a number, and the steps between them, each computed once."""
 
-    def __init__(self, seats: Sequence[Seat], channel: Channel) -> None:
-        """Take the seats as they are before their start; they are left untouched."""
+    def __init__(self, seats: Sequence[Seat], channel: Channel, crashes: int = 0) -> None:
+        """Take the seats as they are before their start; they are left untouched. Some may crash."""
         self.size = len(seats)
+        self._crashes_max = crashes
         self._codecs = [SeatCodec(seat) for seat in seats]
         self._examples = seats
         self._fifo = channel is Channel.FIFO
         self._inputs = Inputs()
         pairs = itertools.permutations(range(self.size), 2)
         self._rows = {pair: self.size + row for row, pair in enumerate(pairs)}
+        self._receivers = {row: receiver for (_, receiver), row in self._rows.items()}
         self._numbers: dict[LocalState, int] = {}
         self._locals: list[LocalState] = []
         self.seats: list[Seat] = []  # by local state, as are the next two
@@ -109,11 +112,11 @@ class SmallModel:
 
     def moves(self, state: State) -> Iterator[Move]:
         """Make every move from a state."""
-        for place in range(self.size):
+        for place in self.live(state):
             local = state[place]
             for given in self._asks[local]:
                 yield Move(False, place, given, self._step(list(state), place, given))
-            for given in self._own[local]:
+            for given in (*self._own[local], *self._notices(state, local)):
                 yield Move(True, place, given, self._step(list(state), place, given))
         for (_, receiver), row in self._rows.items():
             content = state[row]
@@ -124,6 +127,29 @@ class SmallModel:
                 where = content.index(given)
                 after[row] = content[:where] + content[where + 1 :]
                 yield Move(True, receiver, given, self._step(after, receiver, given))
+        yield from self._crashes(state)
+
+    def live(self, state: State) -> list[int]:
+        """List the places of the processes that live."""
+        return [place for place in range(self.size) if state[place] != CRASHED]
+
+    def _notices(self, state: State, local: int) -> Content:
+        """List the reports of crashes of processes that one watches."""
+        watched = self._locals[local].pending.watched
+        return tuple(self._inputs.notice(peer) for peer in watched if state[peer - 1] == CRASHED)
+
+    def _crashes(self, state: State) -> Iterator[Move]:
+        """Let each process crash, while some still may: what is under way to it is lost with it."""
+        live = self.live(state)
+        if self.size - len(live) >= self._crashes_max:
+            return
+        for place in live:
+            after = list(state)
+            after[place] = CRASHED
+            for (_, receiver), row in self._rows.items():
+                if receiver == place:
+                    after[row] = ()
+            yield Move(False, place, self._inputs.call("crash"), tuple(after))
 
     def input(self, given: int) -> Input:
         """Return what is given in a move."""
@@ -145,7 +171,8 @@ class SmallModel:
             effect = self._effects[key] = self._compute(*key)
         state[place] = effect.after
         for row, content in effect.sent:
-            state[row] = self._ordered(state[row] + content)
+            if state[self._receivers[row]] != CRASHED:
+                state[row] = self._ordered(state[row] + content)
         return tuple(state)
 
     def _compute(self, number: int, given: int) -> Effect:

@@ -41,6 +41,7 @@ class Trial(NamedTuple):
     size: int
     entries: int
     runs: int = 0  # random ones; 0 for all states
+    crashes: int = 0  # at most
 
 
 TRIALS = (Trial(2, 2), Trial(3, 1), Trial(5, 3, runs=5), Trial(7, 2, runs=3))
@@ -66,9 +67,11 @@ class Snapshot:
         seats: Sequence[Seat],
         links: dict[tuple[ProcessId, ProcessId], list[Any]],
         past: State | None = None,
+        crashed: Sequence[ProcessId] = (),
     ) -> None:
         """Take the seats in order of ids, and the messages on each link, the next to arrive first."""
-        self._seats = seats
+        self._seats = seats  # of those that live
+        self.crashed = crashed
         self.links = links
         self.past = past or {}  # the page's state before, of what lasts
 
@@ -148,6 +151,7 @@ class Held:
     runs: int  # random ones; 0 for all states
     states: int = 0
     steps: int = 0
+    crashes: int = 0
     complete: bool = True
     trouble: str = ""
     used: set[str] = field(default_factory=set)  # actions of the page
@@ -157,6 +161,8 @@ class Held:
         """The extent, in words."""
         how = f"{self.runs} random runs" if self.runs else "all" if self.complete else "cut off"
         what = f"{self.variant}, N = {self.size}" if self.variant else f"N = {self.size}"
+        if self.crashes:
+            what += f", {self.crashes} crash{'es' * (self.crashes > 1)}"
         return f"{what}: {self.states:,} states, {self.steps:,} steps, {how}"
 
 
@@ -172,10 +178,10 @@ class Step(NamedTuple):
 class CodeWalk:
     """Real processes on their channel, step by step."""
 
-    def __init__(self, processes: Sequence[Process[Any]], entries: int) -> None:
+    def __init__(self, processes: Sequence[Process[Any]], trial: Trial) -> None:
         """Take processes as they are before their start."""
-        seats = [seat(process, entries) for process in processes]
-        self._model = SmallModel(seats, declared_channel(processes))
+        seats = [seat(process, trial.entries) for process in processes]
+        self._model = SmallModel(seats, declared_channel(processes), trial.crashes)
 
     def start(self) -> States:
         """Return the first state."""
@@ -183,9 +189,13 @@ class CodeWalk:
 
     def snapshot(self, state: States, past: State | None = None) -> Snapshot:
         """Show a state to a link."""
-        seats = [self._model.seats[number] for number in state[: self._model.size]]
+        live = self._model.live(state)
+        seats = [self._model.seats[state[place]] for place in live]
+        crashed = [place + 1 for place in range(self._model.size) if place not in live]
         links = self._model.under_way(state)
-        return Snapshot(seats, {(a + 1, b + 1): content for (a, b), content in links.items()}, past)
+        return Snapshot(
+            seats, {(a + 1, b + 1): content for (a, b), content in links.items()}, past, crashed
+        )
 
     def steps(self, state: States) -> list[Step]:
         """Return every step from a state."""
@@ -205,8 +215,8 @@ def hold(
     states_max: int = STATES_MAX,
 ) -> Held:
     """Hold processes against a page: every step of all their states, or those of random runs."""
-    comparison = Comparison(page, link, processes, trial.entries)
-    held = Held(variant, trial.size, trial.runs)
+    comparison = Comparison(page, link, processes, trial)
+    held = Held(variant, trial.size, trial.runs, crashes=trial.crashes)
     try:
         first = comparison.begin()
         for seed in range(trial.runs):
@@ -237,11 +247,11 @@ class Comparison:
     """Walks through states of the code, and has those of the page beside them."""
 
     def __init__(
-        self, page: Page, link: Link, processes: Sequence[Process[Any]], entries: int
+        self, page: Page, link: Link, processes: Sequence[Process[Any]], trial: Trial
     ) -> None:
         """Compile the page for these processes."""
         ids = [process.me for process in processes]
-        self.walk = CodeWalk(processes, entries)
+        self.walk = CodeWalk(processes, trial)
         self.steps = 0  # of the code
         self.used: set[str] = set()
         self._link = link

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.errors import UsageError
 from coterie.locks.duration import duration, is_number, spelled
+from coterie.locks.once.record import SECONDS_MAX
 from coterie.system import calendar
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
 DAY = 86400
-SECONDS_MAX = 3660 * DAY
 SLACK_SHARE = 10  # of a period: a tenth
 SLACK_SECONDS_MAX = 300.0
 MONDAY = calendar.day_named(
@@ -86,7 +86,7 @@ class Schedule:
             if self._by_days:
                 return self._day(calendar.day_named(key))
             return self._period(calendar.moment_named(key))
-        except ValueError:
+        except (ValueError, OverflowError):
             raise UsageError(f"period {key!r} is none of a job that runs {self}") from None
 
     def previous(self, period: Period) -> Period:

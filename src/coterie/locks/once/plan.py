@@ -147,7 +147,7 @@ def _explanation(reason: Reason, key: str, record: OnceRecord) -> str:
         case "late":
             return (
                 f"period {key} is late, {record.period} has begun by {last.by}: look whether the clock of this"
-                " machine is behind"
+                " machine is behind, or that of the other one was ahead"
             )
 
 

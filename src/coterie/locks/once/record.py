@@ -14,6 +14,7 @@ from coterie.errors import ConfigError, UsageError
 from coterie.locks.legible import one_line
 
 FORMAT = 1
+SECONDS_MAX = 3660 * 86400  # of a period
 RUNS_MAX = 16  # that a record keeps
 BYTES_MAX = 4096  # of a record; the oldest runs go if it would be larger
 STATUS_LENGTH_MAX = 100
@@ -21,6 +22,9 @@ PROCESS_LENGTH_MAX = 100
 
 Moment: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
 """A time that calendars of all zones can show: a program that may take the lock can write any number."""
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Length: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=SECONDS_MAX)]
 
 State: TypeAlias = Literal["started", "done", "failed", "interrupted", "again"]
 """How a run stands: it has begun; it has ended well; it has failed; it had begun when a later one began, and nothing was
@@ -35,8 +39,8 @@ class RunRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One run, or the order of an operator to run a period again."""
 
     period: str
-    attempt: int  # from 1 on; 0 for an order
-    token: int  # of the hold in which it ran
+    attempt: Count  # from 1 on; 0 for an order
+    token: Count  # of the hold in which it ran
     by: str  # a process, as people find it: host:pid
     began: Moment  # in seconds since 1970, by the clock of that process, as is `ended`
     state: State
@@ -55,13 +59,13 @@ class OnceRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     once: int  # the format of this record
     period: str  # the latest that was begun
-    starts: int  # of this period, since it was last ordered to run again
+    starts: Count  # of this period, since it was last ordered to run again
     since: Moment  # when the first run began
     runs: tuple[RunRecord, ...]  # the latest ones, the present one last; never empty
-    every: int | None = None  # seconds; None: periods are named by hand
+    every: Length | None = None  # seconds; None: periods are named by hand
     at: str | None = None
     zone: str | None = None
-    counts: dict[State, int] = {}  # how many runs there were that have ended, by state
+    counts: dict[State, Count] = {}  # how many runs there were that have ended, by state
     success: Moment | None = None  # when the last run ended that ended well
 
     @property

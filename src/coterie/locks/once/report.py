@@ -1,4 +1,4 @@
-"""What operators see and do of jobs that run once per period: all records of a URL, and the order to run again."""
+"""What operators see and do of jobs that run once per period: all records of a URL, and the orders to run again and to forget."""
 
 from __future__ import annotations
 
@@ -136,6 +136,16 @@ def figures(views: Sequence[JobView]) -> str:
         Metric("coterie_once_every_seconds", "gauge", "Length of a period.", periods),
     ]
     return render(metrics)
+
+
+async def forget(coordinator: Coordinator, name: str, wait: float) -> None:
+    """Delete the record of a job; raise `AcquireTimeout` while it runs."""
+    async with coordinator.lock(name, timeout=wait) as held:
+        value = await held.read()
+        if value is None:
+            raise _never_run(name)
+        decode(name, value.data)  # the value of another program is left alone
+        await held.delete()
 
 
 async def _view(
