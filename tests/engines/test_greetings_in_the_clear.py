@@ -59,3 +59,14 @@ def test_no_client_is_used_that_goes_on_without_tls_where_a_greeting_offers_none
         asyncio.run(coterie.connect("mariadbs://127.0.0.1:1").open())
     with pytest.raises(coterie.Unavailable):
         asyncio.run(coterie.connect("mariadb://127.0.0.1:1").open())
+
+
+def test_a_certificate_has_to_be_for_the_server_that_was_named() -> None:
+    """Whatever the client library checks by itself, of the versions that may be installed."""
+    pytest.importorskip("redis")
+    from coterie.engines.redis.server import make_engine  # noqa: PLC0415 - not without the client
+
+    server = make_engine("rediss://127.0.0.1:1").server
+    made = server.client(alone=True).connection_pool.connection_kwargs  # type: ignore[attr-defined]
+    assert made["ssl_check_hostname"] is True
+    assert made.get("ssl_cert_reqs", "required") == "required"

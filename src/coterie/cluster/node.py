@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +27,7 @@ from coterie.errors import ConfigError, CoterieError, Unavailable
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from coterie.cluster.membership.config import Config
     from coterie.cluster.membership.membership import Membership
@@ -117,7 +118,7 @@ class Node:
         if self._storage is not None and not self._storage.is_old and self._is_first:
             self._tasks.run(form(self.config, self.voting))
         if self._storage is not None and self.voting.voter.number >= 0:
-            self._tasks.run(self._end_if(catch_up(self.config, self.voting)))
+            self._tasks.run(self._end_if(partial(catch_up, self.config, self.voting)))
             self._look_for_rivals()
         decided = self.voting.membership
         if not self._has_disk_of_another(decided):
@@ -143,7 +144,8 @@ class Node:
         """Look for nodes that contradict this one, as long as it runs."""
         if not self._is_looking:
             self._is_looking = True
-            self._tasks.run(self._end_if(find_rivals(self.config, self.voting, self._start)))
+            look = partial(find_rivals, self.config, self.voting, self._start)
+            self._tasks.run(self._end_if(look))
 
     def _look_where_it_is_due(self) -> None:
         """Begin as soon as it may be contradicted, for one that was a spare when it began."""
@@ -188,10 +190,10 @@ class Node:
                 extra={"event": "address-differs"},
             )
 
-    async def _end_if(self, finding: Coroutine[None, None, None]) -> None:
+    async def _end_if(self, look: Callable[[], Awaitable[None]]) -> None:
         """End the node if it is found that its data directory is not to be used here."""
         try:
-            await finding
+            await look()
         except ConfigError as error:
             logger.critical(
                 "node %(node)s votes no more: %(reason)s",

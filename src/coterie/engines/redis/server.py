@@ -140,6 +140,7 @@ class RedisServer:
         if url.scheme in SECURE:
             tls = {
                 "ssl": True,
+                "ssl_check_hostname": True,  # before redis-py 6 any certificate of an authority that is known would do
                 "ssl_ca_certs": url.tls_file("ca") or None,
                 "ssl_certfile": url.tls_file("certificate") or None,
                 "ssl_keyfile": url.tls_file("key") or None,
