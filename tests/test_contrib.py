@@ -107,35 +107,31 @@ def test_an_async_job_of_apscheduler_runs_once_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "now", "expected"),
+    ("options", "times"),
     [
+        ({"every": "1d"}, ["2026-11-17T00:00Z", "2026-11-18T00:00Z", "2026-11-19T00:00Z"]),
+        ({"every": "6h", "at": "02:00"}, ["2026-11-17T02:00Z", "2026-11-17T08:00Z"]),
         (
             {"every": "1d", "at": "02:30", "zone": "Europe/Berlin"},
-            "2026-11-17T00:00:00+00:00",
-            "2026-11-17T01:30:00+00:00",
+            ["2026-03-28T02:30+01:00", "2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00"],
         ),
-        ({"every": "1d"}, "2026-11-17T00:00:01+00:00", "2026-11-18T00:00:00+00:00"),
+        (
+            {"every": "1w", "at": "02:00", "zone": "Europe/Berlin"},
+            ["2026-10-19T02:00+02:00", "2026-10-26T02:00+01:00", "2026-11-02T02:00+01:00"],
+        ),
     ],
 )
-def test_its_trigger_fires_as_a_period_begins(
-    options: dict[str, Any], now: str, expected: str
-) -> None:
-    from coterie.contrib.apscheduler import _trigger  # noqa: PLC0415 - as above
+def test_its_trigger_fires_as_each_period_begins(options: dict[str, Any], times: list[str]) -> None:
+    from coterie.contrib.apscheduler import PeriodTrigger  # noqa: PLC0415 - as above
     from coterie.locks.once.period import Schedule  # noqa: PLC0415 - as above
 
-    fires = _trigger(Schedule(**options)).get_next_fire_time(None, datetime.fromisoformat(now))
-    assert fires == datetime.fromisoformat(expected)
-    assert Schedule(**options).period_at(fires.timestamp()).begin == fires.timestamp()
-
-
-def test_a_trigger_of_hours_fires_as_a_period_begins() -> None:
-    from coterie.contrib.apscheduler import _trigger  # noqa: PLC0415 - as above
-    from coterie.locks.once.period import Schedule  # noqa: PLC0415 - as above
-
-    schedule, now = Schedule("6h", "02:00"), datetime.now(UTC)
-    fires = _trigger(schedule).get_next_fire_time(None, now)
-    assert now < fires <= now + timedelta(hours=6)
-    assert schedule.period_at(fires.timestamp()).begin == fires.timestamp()
+    trigger = PeriodTrigger(Schedule(**options))
+    expected = [datetime.fromisoformat(time) for time in times]
+    before, now = None, expected[0] - timedelta(minutes=1)
+    for time in expected:
+        before = trigger.get_next_fire_time(before, now)
+        assert before == time
+        now = time
 
 
 def test_a_command_of_django_runs_once() -> None:

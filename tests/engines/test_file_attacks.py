@@ -26,12 +26,14 @@ from coterie.engines.file.directory import byte_lock
 from coterie.engines.file.directory import folder as folder_module
 from coterie.engines.file.directory.folder import Directory
 from coterie.engines.file.directory.lock_file import LockBytes, LockDirectory
-from coterie.engines.file.directory.orders import order_name
+from coterie.engines.file.directory.orders import order_name, write_order
 from coterie.engines.file.directory.pipes import MESSAGE
 from coterie.engines.file.directory.program_record import FIELDS, MAGIC, SLOT_BYTES, WAITS
 from coterie.engines.file.directory.tokens import HEADER, TOKEN_MAX, boot_name
 from coterie.engines.file.directory.tokens import MAGIC as WORDS_MAGIC
 from coterie.engines.file.status import doubts, inspect
+from coterie.engines.file.values import ValueFolder
+from coterie.locks.value import ValueRecord
 from tests.engines.test_file_users import (
     ANN,
     BOB,
@@ -395,8 +397,12 @@ def test_everything_is_closed_to_others_until_it_is_complete(
     monkeypatch.setattr(os, "mkfifo", make_pipe_and_note)
     program = LockDirectory(Directory(str(folder)), "host:1")
     assert program.handle().join(program.lock_bytes("a"), 1, shared=False, owner=1, task=b"")
+    write_order(program.boards, program.program, "a", 1, "host:1")
     program.close()
-    kinds = ("boards", "lines", "words", "reserve", f"{program.program:016x}")
+    record = ValueRecord("a", 1, 1, 1.0, "host:1", b"data")
+    assert ValueFolder(Directory(str(folder))).write(record, lambda: True)
+    (value,) = (folder / f"values-{os.geteuid()}").iterdir()
+    kinds = ("boards", "lines", "words", "reserve", f"{program.program:016x}", "values", value.name)
     assert all(any(name.startswith(kind) for name in modes) for kind in kinds)
     assert {name: mode for name, mode in modes.items() if mode & 0o077} == {}
 
@@ -600,7 +606,7 @@ def test_boards_of_other_users_are_read_up_to_a_limit(
 def forged(since: float) -> bytes:
     """Write a board on which a task waits for a lock; its program locks the first byte."""
     offset = LockBytes("a").offset
-    fields = FIELDS.pack(WAITS, 0, 1, 1, offset, 1, since, 1, 1, 0, 1)
+    fields = FIELDS.pack(WAITS, 0, 1, 1, 0, offset, 1, since, 1, 1, 0, 1)
     header = (MAGIC + b"host:1\nann\n").ljust(SLOT_BYTES, b"\0")
     return header + (fields + b"a".ljust(256, b"\0") + b"t").ljust(SLOT_BYTES, b"\0")
 

@@ -33,10 +33,11 @@ from tests.engines.nats_server import MISSING, NatsTestServer
 from tests.locks.memory import in_loop, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from pathlib import Path
 
     from coterie import Coordinator, Held
+    from coterie.engines.nats.stream import Stored
 
 LEASE = 2.0
 AUTHOR = Author("participant", "host:1", 1.5)
@@ -234,6 +235,27 @@ async def test_a_replica_that_lags_behind_is_not_believed(server: NatsTestServer
         assert await stream.last([Subjects("coterie").queue("x")], entry.number) == [entry]
         with pytest.raises(Unavailable, match="lags behind"):
             await stream.last([Subjects("coterie").queue("x")], entry.number + 1)
+
+
+@in_loop
+async def test_a_look_wants_a_state_that_has_our_entries(
+    server: NatsTestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only such a state has all that stand before them."""
+    wanted: list[int] = []
+    original = LockStream.last
+
+    async def last(self: LockStream, subjects: Sequence[str], least: int = 0) -> list[Stored]:
+        wanted.append(least)
+        return await original(self, subjects, least)
+
+    monkeypatch.setattr(LockStream, "last", last)
+    async with session(server, "a") as ann, raw(server) as stream:
+        await ann.join(EXCLUSIVE, AUTHOR, None)
+        (entry,) = await stream.all(Subjects("coterie").queue("x"))
+        assert wanted == [entry.number]
+        await ann.look([EXCLUSIVE])
+        assert wanted == [entry.number] * 2
 
 
 @in_loop

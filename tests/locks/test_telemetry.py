@@ -309,3 +309,15 @@ async def test_the_span_of_a_lock_that_was_lost_says_so() -> None:
     hold = recorder.spans[1]
     assert hold.attributes["lost"] is True
     assert hold.status == (StatusCode.ERROR, "lost")
+
+
+@in_loop
+async def test_fifteen_permits_count_as_fifteen_that_were_obtained() -> None:
+    """Permits that were tried first, and are taken, count as busy."""
+    metrics = Metrics()
+    program, _ = watched(metrics)
+    async with program:
+        permits = program.semaphore("pool", 15)
+        held = [await asyncio.create_task(permits.acquire()) for _ in range(15)]
+        assert all(held)
+    assert counts(metrics) == {"obtained": 15, "busy": sum(range(15))}

@@ -8,10 +8,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from apscheduler.triggers.cron import CronTrigger
-from apscheduler.triggers.interval import IntervalTrigger
+from apscheduler.triggers.base import BaseTrigger
 
-from coterie.locks.once.period import DAY, Schedule
+from coterie.locks.once.period import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,13 +37,14 @@ def add_once_job(
 
     The function gets the run as its first argument. For an `AsyncIOScheduler` and an `async def`, take the coordinator
     from `coterie.connect`, else from `coterie.sync.connect`. It is open as long as the scheduler runs. Where a period is not
-    due, because another machine runs it, the job returns None.
+    due, because another machine runs it, the job returns None. Keep it in a job store of the memory: each machine adds
+    it as it starts.
     """
     schedule = Schedule(every, at, zone)
     decorate: Any = c.once(name, every=every, at=at, zone=zone, attempts=attempts)
     return scheduler.add_job(
         decorate(function),
-        _trigger(schedule),
+        PeriodTrigger(schedule),
         id=name,
         name=name,
         coalesce=True,  # of periods that were missed the newest runs
@@ -53,14 +53,24 @@ def add_once_job(
     )
 
 
-def _trigger(schedule: Schedule) -> Any:
-    """Return what fires at the beginning of each period."""
-    if schedule.every == DAY:
-        hours, minutes, seconds = ([*(schedule.at or "00:00").split(":"), "0"])[:3]
-        return CronTrigger(
-            hour=hours, minute=minutes, second=seconds, timezone=schedule.zone or "UTC"
-        )
-    begin = schedule.period_at(datetime.now(UTC).timestamp()).begin
-    return IntervalTrigger(
-        seconds=schedule.every, start_date=datetime.fromtimestamp(begin, UTC), timezone=UTC
-    )
+class PeriodTrigger(BaseTrigger):  # type: ignore[misc] # APScheduler has no types
+    """Fires as each period begins, also where clocks are set: a week is not always of the same length."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        """Follow a schedule."""
+        self._schedule = schedule
+
+    def __str__(self) -> str:
+        """Show the schedule, as lists of jobs do."""
+        return str(self._schedule)
+
+    def get_next_fire_time(
+        self, previous_fire_time: datetime | None, now: datetime
+    ) -> datetime | None:
+        """Return the beginning of the next period, later than the one before."""
+        period = self._schedule.period_at(now.timestamp())
+        while period.begin < now.timestamp() or (
+            previous_fire_time is not None and period.begin <= previous_fire_time.timestamp()
+        ):
+            period = self._schedule.next(period)
+        return datetime.fromtimestamp(period.begin, UTC)

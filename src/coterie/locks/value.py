@@ -6,8 +6,9 @@ holder need not do anything for that.
 
 An engine that keeps values is a `ValueEngine`, which keeps these rules:
 
-- A write takes effect while the hold of its claim lasts, or never. The store sees to that, or a lock that the next
-  holder's read needs as well; the clock of the writer is not enough, for it may be stopped between a look and the write.
+- A write takes effect while the hold of its claim lasts, or never; at the latest before the next holder's first read
+  or write returns, where the store cannot see the end of a hold. The store sees to that, or a lock that this read needs as
+  well; the clock of the writer is not enough, for it may be stopped between a look and the write.
 - Once a read of an exclusive holder has returned, no write of an earlier hold takes effect: also if this one only reads.
 - Of two writes of one hold the one with the lower number never takes effect after the other.
 - What a read has returned is as durable as what was acknowledged: no later read returns anything older.

@@ -126,7 +126,7 @@ def test_a_file_of_ones_own(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nix"], "there is no page for 'nix': choose from centralized,"),
+        (["nix"], "there is no page for 'nix': choose from bully,"),
         (["./nix.py"], "there is no file nix.py"),
         (["maekawa", "--variant", "nix"], "has no variant 'nix': choose from eager, basic"),
         (["maekawa", "--without", "nix"], "has no clause or axiom 'nix'"),

@@ -468,7 +468,9 @@ class NatsSupplier:
         is_alone = len(server.ports) == 1
         self.name = "nats" if is_alone else "nats3"
         self.lease = 2.0 if is_alone else 2 * NATS_ELECTION_SECONDS_MAX
-        self.can = frozenset({LEASED, REMEMBERS} | ({CUTS, RESTARTS} if is_alone else {FAILS_OVER}))
+        self.can = frozenset(
+            {LEASED, REMEMBERS, VALUES} | ({CUTS, RESTARTS} if is_alone else {FAILS_OVER})
+        )
         self.port = server.port
         self.kill = server.kill
         self.start = server.start

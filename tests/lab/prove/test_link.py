@@ -277,14 +277,6 @@ BUGS: dict[str, tuple[str, type[Any], str, str, Trial, str]] = {
         CRASHES,
         "",
     ),
-    "follows a lower one": (
-        "bully",
-        Bully,
-        "        if sender < self.me:\n            self.elect(out)\n        elif",
-        "        if sender < self.me:\n            self._follow(sender, out)\n        elif",
-        CRASHES,
-        "",
-    ),
     "asks only the next one": (
         "bully",
         Bully,

@@ -189,6 +189,11 @@ LOST = {
         "reads_are_those_of_the_serial_order",
         "reads_are_those_of_the_serial_order",
     ),
+    ("observed-lease", "buries-without-comparing"): ("a_valid_hold_is_on_the_server", None),
+    ("observed-lease", "lease-from-arrival"): (
+        "a_lease_follows_the_counter",
+        "a_valid_hold_is_on_the_server",
+    ),
     ("optimistic", "commits-without-validation"): (
         "reads_are_those_of_the_order_of_commits",
         "reads_are_those_of_the_order_of_commits",

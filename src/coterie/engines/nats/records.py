@@ -4,6 +4,7 @@
 - `NAME.lock.s.SESSION`: a session. The number of its message in the stream is the counter that others compare.
 - `NAME.lock.q.LOCK.SESSION.MODE.ATTEMPT`: an entry in the queue of a lock, of mode `x` or `s`. Its message says whose it
   is; one that says nothing marks an attempt that has left, which no message that comes late can undo.
+- `NAME.lock.v.LOCK`: the value of a lock. `NAME.lock.mark`: nothing; its number says how far the stream has come.
 
 Two more subjects are not kept: `NAME.news.LOCK`, where the number of an entry that has left is said, and
 `NAME.mail.PARTICIPANT`.
@@ -77,6 +78,8 @@ class Subjects:
         self.past = f"{stream}.lock.past"
         self.sessions = f"{stream}.lock.s.>"
         self.entries = f"{stream}.lock.q.>"
+        self.values = f"{stream}.lock.v.>"
+        self.mark = f"{stream}.lock.mark"
         self._stream = stream
         self._news = f"{stream}.news."
 
@@ -96,6 +99,10 @@ class Subjects:
     def entries_of(self, session: str) -> str:
         """Return that of all entries of a session."""
         return f"{self._stream}.lock.q.*.{session}.>"
+
+    def value(self, lock: str) -> str:
+        """Return that of the value of a lock."""
+        return f"{self._stream}.lock.v.{_token(lock)}"
 
     def news(self, lock: str) -> str:
         """Return where it is said that an entry of a lock has left."""

@@ -23,6 +23,7 @@ from coterie.engines.nats.connection import NatsConnection, name_of
 from coterie.engines.nats.news import QueueNews
 from coterie.engines.nats.records import DEAD, ENDED, SessionRecord, Subjects, read_session
 from coterie.engines.nats.stream import SUBJECTS_MAX, LockStream, TooMany
+from coterie.engines.nats.values import NatsValues
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.nonsense import read_author
 from coterie.engines.queue.observation import Observations
@@ -160,6 +161,7 @@ class NatsSteps:
         self._wake: Wake = _sleep_on
         self._mail: Callable[[bytes], None] = _drop
         self._closed = False
+        self.values = NatsValues(server, self._subjects, self._connected)
 
     @property
     def known(self) -> int:

@@ -74,6 +74,14 @@ class LockStream:
             raise self._trouble(found)
         return None
 
+    async def mark(self, subject: str) -> int:
+        """Write a message that says nothing, whatever is there, and return its number: all before it is in the stream."""
+        found = self._read(await self.connection.ask(subject))
+        if "error" in found:
+            raise self._trouble(found)
+        with sensible(self.connection):
+            return int(found["seq"])
+
     async def delete(self, number: int) -> None:
         """Remove a message, if it is there: no other one ever has its number."""
         request = {"seq": number, "no_erase": True}

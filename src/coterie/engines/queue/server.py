@@ -139,7 +139,8 @@ class ValueStore(Protocol):
         """Write a record, and return True when it is durable; False if it is late.
 
         In the one step that writes, the server compares: the entry is there, in a session that is not over, so it is
-        still inside; and the version is above the stored one. `is_alone` says that no earlier write of this hold may
+        still inside; and the version is above the stored one. A server that compares one record at a time looks whether
+        no later hold has read or written. `is_alone` says that no earlier write of this hold may
         still be under way: then a record without data need not be kept.
         """
 
