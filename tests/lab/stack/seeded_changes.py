@@ -162,7 +162,7 @@ CHANGES: dict[str, Bug] = {
         "if rule.is_blocked_by([finish.voter for finish in ends]):",
         "if ends:",
         "change-pauses",
-        first=1,
+        first=26,
     ),
     # Counting
     "a joint step counts the old voters alone": Bug(

@@ -29,6 +29,7 @@ EDGES: dict[str, Bug] = {
         "return other.cluster_identity != self.cluster_identity",
         "return False",
         "installations",
+        first=1,
     ),
     "the abstention of a longer lease is forgotten": Bug(
         Voter,
