@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import tooz
-from tooz import coordination, utils
+from tooz import coordination
 
 from coterie.contrib.tooz.groups import Groups
 from coterie.contrib.tooz.lock import CoterieLock
@@ -34,7 +34,7 @@ class CoterieDriver(coordination.CoordinationDriverCachedRunWatchers):
     run in another thread, in their order, so that they can be waited for.
     """
 
-    CHARACTERISTICS = (
+    CHARACTERISTICS: tuple[coordination.Characteristics, ...] = (
         # As tooz's driver for ZooKeeper says it: no call has to come in time.
         coordination.Characteristics.NON_TIMEOUT_BASED,
         coordination.Characteristics.DISTRIBUTED_ACROSS_THREADS,
@@ -162,7 +162,7 @@ class CoterieDriver(coordination.CoordinationDriverCachedRunWatchers):
 
     def run_watchers(self, timeout: float | None = None) -> list[Any]:
         """Call the hooks of what has changed since the last call."""
-        found = super().run_watchers(timeout)
+        found: list[Any] = super().run_watchers(timeout)
         self.run_elect_coordinator()
         return found
 
@@ -208,7 +208,7 @@ class CoterieDriver(coordination.CoordinationDriverCachedRunWatchers):
 
 def as_id(identity: bytes | str) -> bytes:
     """Return an id as bytes; tooz lets programs write text."""
-    return utils.to_binary(identity, encoding="utf-8")
+    return identity if isinstance(identity, bytes) else identity.encode()
 
 
 def url_of(parsed_url: Any, options: dict[str, Any]) -> str:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 class CoterieLock(locking.Lock):
     """The lock of that name: a program on tooz and one on coterie exclude each other."""
 
-    def __init__(self, name: bytes, text: str, running: Callable[[], OpenCoordinator]) -> None:
+    def __init__(
+        self, name: bytes | str, text: str, running: Callable[[], OpenCoordinator]
+    ) -> None:
         """Stand for a lock; `running` finds the coordinator of its driver, which may be started later."""
         super().__init__(name)
         self._text = text
