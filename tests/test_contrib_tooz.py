@@ -142,6 +142,22 @@ def test_any_thread_releases(here: str) -> None:
         assert driver.get_lock(b"k").acquire(blocking=False)
 
 
+def test_a_broken_lock_is_lost_and_can_be_taken_again(here: str) -> None:
+    with started(here) as driver:
+        lock = driver.get_lock(b"k")
+        assert lock.acquire()
+        address = here.removeprefix("coterie+")
+        program = [sys.executable, "-m", "coterie", "break", "k", "--yes", "--url", address]
+        subprocess.run(program, capture_output=True, check=True, timeout=BOUND_SECONDS)
+        until(lambda: not lock.is_still_owner())
+        assert lock.acquired
+        assert lock.acquire(BOUND_SECONDS)
+        assert lock.is_still_owner()
+        assert lock.release()
+        assert not lock.release()
+        assert lock.acquire(blocking=False)
+
+
 def test_stopping_releases_and_ends_waits(here: str) -> None:
     threads = threading.active_count()
     driver = coordination.get_coordinator(here, b"me")
