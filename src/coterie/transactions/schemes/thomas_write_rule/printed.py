@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class PrintedWriteRule(ThomasWriteRule):
-    """A write behind a later write is ignored, whoever has read what it would replace."""
+    """A write behind a later write is ignored, also if a later transaction has read the value before."""
 
     def _place(self, active: Active, request: Request) -> Answer | None:
         cell = self.table.get(request.key)

@@ -1,8 +1,8 @@
 """Timestamp ordering that writes in place and undoes. It is wrong, and kept to show how: no store takes it.
 
 As the survey of 1987 has it, a write takes effect at once. When a transaction ends without a commit, what it
-found is put back, and all that have read what it wrote are refused as well. Nobody has read a write over
-it by a later transaction, which is undone with it and lost; and who has read and committed stays so.
+found is put back, and the transactions that have read its writes are refused as well. But a later transaction
+may have written over it: that write is undone with it, and lost. And a reader that has committed stays so.
 """
 
 from __future__ import annotations
@@ -70,4 +70,4 @@ class InPlace(TimestampOrdering):
         super()._go_on(ended, out)
 
     def _settle(self, key: str, ended: list[Active], out: list[Answer]) -> None:
-        """Keep the key: nothing is pending, and nobody waits."""
+        """Keep the key: no write is pending, and no transaction waits."""
