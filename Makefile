@@ -9,7 +9,7 @@ SITE := $(VENV)/site
 PIN := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--custom-compile-command "make requirements"
 # Not dask and gpu: they are heavy, and the tests need nothing of them.
-EXTRAS := bench browser dev etcd explore fast mariadb otel postgresql prove recipes redis web zookeeper
+EXTRAS := bench browser dev etcd explore fast mariadb otel postgresql prove recipes redis tooz web zookeeper
 
 .PHONY: run quick test test-real test-pure check bench bench-files bench-locks bench-transactions docs site requirements clean
 

@@ -23,6 +23,7 @@ REAL_FILES = (
     "test_audit_stores.py",
     "test_change_page.py",
     "test_contrib.py",
+    "test_contrib_tooz.py",
     "test_cluster_page.py",
     "test_dashboard_browser.py",
     "test_deploy.py",

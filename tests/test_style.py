@@ -64,6 +64,8 @@ ONLY_SUBCLASSES = {
     "coterie.lab.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
     "coterie.lab.stack.workloads.election.Leaders": "a workload beside the same one with more kinds of faults",
     "coterie.locks.coordinator.Coordinator": "has a leader among its nodes only where these elect one",
+    "coterie.transactions.schemes.multiversion.rules.Multiversion": VARIANT,
+    "coterie.transactions.schemes.thomas_write_rule.rules.ThomasWriteRule": VARIANT,
     "coterie.locks.engine.Engine": "a contract; that of an election adds the leader",
 }
 

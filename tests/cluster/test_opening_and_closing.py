@@ -160,6 +160,7 @@ class Line:
 
     def __init__(self) -> None:
         self.receive: Callable[[memoryview], None] = print
+        self.transport = asyncio.Transport()  # it is not encrypted
 
     def use(self, on_frame: Callable[[memoryview], None], on_close: Callable[[str], None]) -> None:
         self.receive = on_frame

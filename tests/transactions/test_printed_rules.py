@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.cli import run
+from coterie.errors import UsageError
 from coterie.lab.serializability import check
-from coterie.transactions.schemes.multiversion import Multiversion
-from coterie.transactions.schemes.thomas_write_rule import ThomasWriteRule
-from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
-from tests.transactions.printed_rules import PrintedMultiversion, PrintedThomas
+from coterie.transactions.catalogue import schemes
+from coterie.transactions.schemes.multiversion import Multiversion, PrintedMultiversion
+from coterie.transactions.schemes.thomas_write_rule import PrintedWriteRule, ThomasWriteRule
+from coterie.transactions.schemes.timestamp_ordering import InPlace, TimestampOrdering
 from tests.transactions.stamped import ends, prepared_trial
 
 if TYPE_CHECKING:
@@ -64,13 +66,13 @@ def test_scripts_are_all_there() -> None:
 @pytest.mark.slow
 def test_thomas_rule_as_printed_fails_with_three_operations_and_not_with_fewer() -> None:
     """algorithms 8.3: r20(x) w20(x), then w10(x) is skipped though it would have been read."""
-    assert refuted(PrintedThomas, 1, ALL) == []
-    assert refuted(PrintedThomas, 2, ALL) == []
-    assert refuted(PrintedThomas, 3, PLAIN) == [("w(x)", "r(x) w(x)")]
+    assert refuted(PrintedWriteRule, 1, ALL) == []
+    assert refuted(PrintedWriteRule, 2, ALL) == []
+    assert refuted(PrintedWriteRule, 3, PLAIN) == [("w(x)", "r(x) w(x)")]
 
 
 def test_the_smallest_history_of_thomas_rule_as_printed() -> None:
-    trial = prepared_trial(PrintedThomas(), ("w(x)", "r(x) w(x)"))
+    trial = prepared_trial(PrintedWriteRule(), ("w(x)", "r(x) w(x)"))
     for name in ("T20",) * 4 + ("T10",) * 3:
         trial.move(name)
     report = check(trial.history())
@@ -95,6 +97,31 @@ def test_the_smallest_history_of_multiversion_as_printed() -> None:
         trial.move("T10")
     [anomaly] = check(trial.history()).anomalies
     assert anomaly.name == "internal"
+
+
+@pytest.mark.slow
+def test_writes_in_place_fail_with_three_operations_and_not_with_fewer() -> None:
+    """A write over what is undone is lost, which a read notices; nobody had read what was undone."""
+    assert refuted(InPlace, 1, PLAIN) == []
+    assert refuted(InPlace, 2, PLAIN) == []
+    assert refuted(InPlace, 3, PLAIN)
+
+
+def test_who_has_read_what_is_undone_is_refused() -> None:
+    trial = prepared_trial(InPlace(), ("w(x) a", "r(x)"))
+    for name in ("T10", "T20", "T10"):
+        trial.move(name)
+    assert trial.runners["T20"].state == "refused"
+
+
+def test_no_store_takes_a_flawed_variant(capsys: pytest.CaptureFixture[str]) -> None:
+    for each in schemes().values():
+        for variant in each.flawed:
+            with pytest.raises(UsageError, match="has no variant"):
+                each.build(variant.name)
+            given = f"{each.name}:{variant.name}"
+            assert run(["compare-schemes", given, "--clients", "4", "--duration", "20"]) == 0
+            assert given in capsys.readouterr().out
 
 
 @pytest.mark.slow

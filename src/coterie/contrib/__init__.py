@@ -1,1 +1,4 @@
-"""Jobs that run once per period, in frameworks that start jobs: each module needs its framework, and none is imported here."""
+"""For frameworks: jobs that run once per period where these start jobs, and a driver for tooz.
+
+Each module needs its framework, and none is imported here.
+"""

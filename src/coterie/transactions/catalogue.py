@@ -45,13 +45,15 @@ class Scheme:
     waits: str  # what a request may wait for
     order: str  # in which serial order transactions take effect
     keeps_age: bool = False  # a further attempt keeps its place among the others
+    flawed: tuple[SchemeVariant, ...] = ()  # unsound ones, for the laboratory alone
 
-    def variant(self, name: str | None = None) -> SchemeVariant:
-        """Choose a variant, or the default."""
-        for variant in self.variants:
+    def variant(self, name: str | None = None, *, flawed: bool = False) -> SchemeVariant:
+        """Choose a variant, or the default; one that is flawed only if those are asked for."""
+        known = (*self.variants, *self.flawed) if flawed else self.variants
+        for variant in known:
             if name in (None, variant.name):
                 return variant
-        choices = ", ".join(variant.name for variant in self.variants)
+        choices = ", ".join(variant.name for variant in known)
         raise UsageError(f"{self.name} has no variant {name!r}; choose one of {choices}")
 
     def build(self, variant: str | None = None, site: int = 1, sites: int = 1) -> Scheduler:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from coterie.catalogue import Variant, algorithms
+from coterie.catalogue import Variant, algorithms, every_algorithm
 from coterie.lab.explore import check
 from coterie.lab.play.exploration.bound import Bound
 from coterie.lab.play.exploration.scope import build
@@ -242,7 +242,7 @@ def test_answers_do_not_depend_on_what_was_asked_before() -> None:
 
 def test_the_catalogue_lists_every_algorithm() -> None:
     entries = {entry.name: entry for entry in Laboratory(ENOUGH).catalogue()}
-    assert list(entries) == list(algorithms())
+    assert list(entries) == list(every_algorithm())
     assert entries["fault-tolerant"].timed
     assert entries["leased"].reads_clock
     assert entries["bully"].calls == ["elect"]

@@ -235,7 +235,8 @@ def test_for_any_number_it_is_proved() -> None:
 def test_for_a_few_it_shows_a_state_and_a_run() -> None:
     found = first_counterexample(prove(wrong))
     assert found is not None
-    assert (found.question.clause.name, found.step) == ("never_three", "count(c = c1)")
+    assert found.question.clause.name == "never_three"
+    assert found.step.startswith("count(c = c")  # any of those that wait
     assert "total = 3" in found.changes()
     run = find_run(wrong, depth=8)
     assert run.broken is not None

@@ -136,7 +136,7 @@ def _measure(
 
 def _choose(text: str) -> tuple[str, str]:
     name, _, variant = text.partition(":")
-    return name, scheme(name).variant(variant or None).name
+    return name, scheme(name).variant(variant or None, flawed=True).name
 
 
 def _several(option: str, text: str, kind: Callable[[str], Value]) -> list[Value]:

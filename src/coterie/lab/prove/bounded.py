@@ -10,7 +10,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.lab.prove.proof import START, Question, limited, wrong
+from coterie.lab.prove.proof import START, Question, decide, limited, wrong
 from coterie.lab.prove.solver import z3
 from coterie.lab.prove.terms import Formula
 from coterie.lab.prove.theory import Theory
@@ -86,15 +86,11 @@ class Bounded:
 
     def possible(self, action: Action | None, *, effort: float = EFFORT) -> bool:
         """Return whether some state that fulfils the invariant allows the action; whether there is a start."""
-        solver = limited(effort)
-        solver.add(self._axioms)
         if action is None:
-            solver.add(self._starts)
-        else:
-            scope = self.theory.constants(action.params, "step")
-            solver.add(*self._clauses.values())
-            solver.add(self.theory.read(action.guard, scope, self.theory.before))
-        return bool(solver.check() == z3.sat)
+            return decide([*self._axioms, *self._starts], effort) == "fails"
+        scope = self.theory.constants(action.params, "step")
+        allowed = self.theory.read(action.guard, scope, self.theory.before)
+        return decide([*self._axioms, *self._clauses.values(), allowed], effort) == "fails"
 
     def refute(
         self, question: Question, *, without: str = "", effort: float = EFFORT

@@ -132,7 +132,7 @@ def simulate_store(
         [[draw(dice) for _ in range(max(1, count))] for _ in range(site, clients, sites)]
         for site in range(sites)
     ]
-    build = find_scheme(scheme).variant(variant).build
+    build = find_scheme(scheme).variant(variant, flawed=True).build
     built = build_sites(build, programs, left=transactions, **{**PATIENCE, **settings})
     network = Network(latency) if latency is not None else Network()
     return run_sites(built, network, faults=faults, seed=seed, until=until, history=history)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from coterie.transactions.catalogue import Scheme, SchemeVariant
+from coterie.transactions.schemes.multiversion.printed import PrintedMultiversion
 from coterie.transactions.schemes.multiversion.rules import Multiversion
 from coterie.transactions.schemes.scheduler import BEGINNING
 
-__all__ = ["SCHEME", "Multiversion"]
+__all__ = ["SCHEME", "Multiversion", "PrintedMultiversion"]
 
 VERSIONS_MAX = 100
 
@@ -36,4 +37,11 @@ SCHEME = Scheme(
     refuses="a later transaction has read what is to be replaced",
     waits="an earlier transaction that writes what is to be read, or has failed often",
     order="by stamp",
+    flawed=(
+        SchemeVariant(
+            "printed",
+            "the rule of the survey: a read sees what is before its stamp, so never its own write",
+            lambda site, sites: PrintedMultiversion(promises=[BEGINNING] * sites),
+        ),
+    ),
 )
