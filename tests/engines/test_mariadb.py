@@ -448,6 +448,33 @@ async def test_a_letter_may_be_long(server: MariadbTestServer) -> None:
 
 
 @in_loop
+async def test_former_tables_get_one_for_witnesses(server: MariadbTestServer) -> None:
+    async with programs(server, 1):
+        pass
+    await asyncio.to_thread(server.say, "use coterie; drop table coterie_life")
+    async with programs(server, 1):
+        said = "count(*) from coterie_life join coterie_session on name = session and alive"
+        await until_shown(lambda: number_of(server, said) == 1)
+    await until_shown(lambda: number_of(server, "count(*) from coterie_life") == 0)
+
+
+@in_loop
+async def test_a_session_is_buried_by_its_processes(server: MariadbTestServer) -> None:
+    async with session(server, "c") as ann, session(server, "d") as bob:
+        await ann.live("former")
+        await ann.live("own")
+        assert await bob.lives(["c", "d"]) == {"c": "own"}
+        assert not await bob.bury("c", "former")
+        assert not await bob.bury("d", "")
+        assert await ann.renew(0) is not None
+        assert await bob.bury("c", "own")
+        assert not await bob.bury("c", "own")
+        with pytest.raises(SessionLost):
+            await ann.look([])
+        assert number_of(server, "count(*) from coterie_life where session = 'c'") == 0
+
+
+@in_loop
 async def test_the_server_says_what_it_is(server: MariadbTestServer) -> None:
     def made(port: int) -> MariadbServer:
         return MariadbServer(parse_server_url(server.url(port=port), port=3306))

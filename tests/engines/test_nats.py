@@ -120,6 +120,21 @@ async def test_a_join_that_is_sent_again_finds_its_entry(server: NatsTestServer)
 
 
 @in_loop
+async def test_a_session_is_buried_by_its_processes(server: NatsTestServer) -> None:
+    async with session(server, "c") as ann, session(server, "d") as bob:
+        assert not await ann.live("former"), "it needs a renewal"
+        assert await ann.renew(0) is not None
+        await ann.live("own")
+        assert await ann.renew(1) is not None
+        assert await bob.lives(["c", "d"]) == {"c": "own"}
+        assert not await bob.bury("c", "former")
+        assert await ann.renew(2) is not None
+        assert await bob.bury("c", "own")
+        assert not await bob.bury("c", "own")
+        assert await ann.renew(3) is None
+
+
+@in_loop
 async def test_a_join_can_leave_another_entry(server: NatsTestServer) -> None:
     async with session(server, "a") as ann, session(server, "b") as bob:
         shared = Ticket("x", True, 1)

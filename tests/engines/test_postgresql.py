@@ -612,6 +612,41 @@ async def test_a_role_without_rights_is_told_what_it_needs(server: PostgresqlSer
         await administrator.close()
 
 
+LIVES = "select count(*) from coterie.session where life <> ''"
+HAS_LIVES = "select count(*) from pg_attribute where attname = 'life' and attrelid = 'coterie.session'::regclass"
+
+
+@in_loop
+async def test_the_owner_of_former_tables_adds_a_column_for_witnesses(
+    server: PostgresqlServer,
+) -> None:
+    for query in ("create role member login password 'horse'", "create database former"):
+        await ask(server, query)
+    url = server.url().replace("/postgres", "/former")
+    async with coterie.connect(url):
+        pass
+    administrator = await asyncpg.connect(url)
+    member = url.replace("coterie:correct%20horse", "member:horse")
+    try:
+        for grant in (await refused(member)).partition("let their owner run: ")[2].split("; "):
+            await administrator.execute(grant)
+        await administrator.execute("alter table coterie.session drop column life")
+        async with coterie.connect(member) as c, c.lock("x"):
+            pass
+        async with administrator.transaction():  # as of a dump, which runs for long
+            await administrator.execute("lock table coterie.session in access share mode")
+            async with coterie.connect(url) as c, c.lock("x"):
+                pass
+        assert await administrator.fetchval(HAS_LIVES) == 0
+        async with coterie.connect(url) as c, c.lock("x"):
+            while not await administrator.fetchval(LIVES):  # noqa: ASYNC110 - it sends no events
+                await asyncio.sleep(0.01)
+        async with coterie.connect(member) as c, c.lock("x"):
+            pass
+    finally:
+        await administrator.close()
+
+
 @in_loop
 async def test_an_old_server_is_refused() -> None:
     async with pooler(1, "13.14") as port:

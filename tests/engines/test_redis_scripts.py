@@ -171,6 +171,27 @@ def test_what_comes_late_over_an_earlier_line_does_nothing(server: ValkeySupplie
     assert real.queue() == []
 
 
+def test_a_session_is_buried_by_its_processes(server: ValkeySupplier) -> None:
+    real = Scripts(server)
+    real.say("FLUSHALL")
+    real.open(11)
+    real.open(12)
+    assert real.ask(scripts.LIVES, 12, 1, 11, 12, "none") == [b"", b"", b""]
+    real.ask(scripts.LIVE, 11, 1, "former")
+    real.ask(scripts.LIVE, 11, 1, "own")
+    assert real.ask(scripts.LIVES, 12, 1, 11) == [b"own"]
+    real.join(11, 1)
+    assert real.ask(scripts.BURY, 12, 1, 11, "former") == 0
+    assert real.ask(scripts.BURY, 12, 1, 12, "") == 0
+    real.renew(11)
+    assert real.ask(scripts.BURY, 12, 1, 11, "own") == 1
+    assert real.ask(scripts.BURY, 12, 1, 11, "own") == 0
+    assert real.renew(11) is None
+    assert real.ask(scripts.LIVE, 11, 1, "own") == -1
+    assert real.join(11, 2) is None
+    assert real.queue() == []
+
+
 def test_a_pause_is_not_opened_before_the_longest_lease_that_is_known(
     server: ValkeySupplier,
 ) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from coterie import system
 from coterie.engines.queue.observation import PAST, Observations
 from coterie.engines.queue.server import SessionLost, ValueSession
+from coterie.engines.queue.witness import Witness
 from coterie.errors import CoterieError, Unavailable
 from coterie.system.aio import Tasks
 
@@ -86,7 +87,9 @@ class CasSession:
         self._observed = observed  # the sessions before our entries, and the past
         self._neighbour = Observations()  # the next session in the order of names
         self._over: set[str] = set()  # sessions that are over, and whose entries were seen
+        self._witness = Witness(server, lease, steps.lives, self._bury_dead)
         self._news = asyncio.Event()
+        self._renew_now = asyncio.Event()
         self._ended = asyncio.Event()
         self._tasks = Tasks()
         self._ear: asyncio.Task[None] | None = None
@@ -99,6 +102,7 @@ class CasSession:
         self._learn_of_past(past)
         for work in (self._renew(), self._watch()):
             self._tasks.run(self._to_the_end(work))
+        self._tasks.run(self._witness.run())
         listening = self._steps.listen(self._hear, self._told.mail)
         self._ear = asyncio.ensure_future(self._to_the_end(listening))
 
@@ -133,6 +137,8 @@ class CasSession:
 
     def _stop(self) -> None:
         """End waits and pauses."""
+        self._witness.stop()
+        self._renew_now.set()
         self._ended.set()
         self._news.set()
         for entry in self._entries.values():
@@ -169,7 +175,10 @@ class CasSession:
     async def _renew(self) -> None:
         pause = self.lease / BEATS_PER_LEASE
         while not self._lost:
-            await self._pause(pause)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._renew_now.wait()
+            self._renew_now.clear()
             try:
                 self._check()
                 pause = await self._renew_once()
@@ -323,6 +332,7 @@ class CasSession:
             try:
                 await self._bury(system.now())
                 await self._look(system.now())
+                self._witness.look_at(self._observed.sessions)
             except SessionLost:
                 return
             except CoterieError:
@@ -374,6 +384,18 @@ class CasSession:
                         name,
                         extra={"event": "session-removed"},
                     )
+        await self._sweep()
+
+    async def _bury_dead(self, name: str, life: str) -> bool:
+        """Remove a session whose program is gone, as its neighbour on the same machine has seen."""
+        if not await self._ask(self._steps.bury(name, life)):
+            return False
+        self._observed.forget(name)
+        self._wake_all()
+        return True
+
+    async def _sweep(self) -> None:
+        """Remove the entries of sessions that are over."""
         while self._over:
             name = next(iter(self._over))
             await self._ask(self._steps.sweep(name))
@@ -391,6 +413,14 @@ class CasSession:
         else:
             self._observed.saw(PAST, past.run, past.lease, system.now())
             self._told.closed("it was restarted", self._observed.removal_at(PAST))
+
+    # The end of programs, seen on this machine
+
+    async def live(self, life: str) -> None:
+        """Write down by which processes we are known, at once."""
+        self._check()
+        if not await self._ask(self._steps.live(life)):
+            self._renew_now.set()
 
     # Orders of operators
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from coterie.engines.queue.server import Author, QueueEntry, Ticket
 
@@ -105,6 +105,15 @@ class Steps(Protocol):
 
     async def remove(self, session: str, counter: int) -> bool:
         """Make a session dead if it has that counter still, and remove its entries; wake those behind."""
+
+    async def live(self, life: str) -> bool:
+        """Write down by which processes the program of the session is known; False: the next renewal does."""
+
+    async def lives(self, sessions: Sequence[str]) -> Mapping[str, str]:
+        """Return by which processes the programs of these sessions are known, of those that say so."""
+
+    async def bury(self, session: str, life: str) -> bool:
+        """Make a session dead, whatever its counter is, if it is known by these processes still; else as `remove`."""
 
     async def sweep(self, session: str) -> None:
         """Remove the entries of a session that is over, and wake those behind."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coterie.engines.mariadb.connection import NO_TABLE, ServerError, shown
 from coterie.engines.mariadb.statements import PART_BYTES_MAX, STRIPES, text
 from coterie.errors import ConfigError, Unavailable
+from coterie.system.witness import LIFE_LENGTH_MAX
 
 if TYPE_CHECKING:
     from coterie.engines.mariadb.connection import MariadbConnection
@@ -35,6 +36,9 @@ create table if not exists coterie_session (
     name varbinary(32) primary key, participant varbinary(32) not null, counter bigint not null,
     lease double not null, alive bool not null, connection bigint unsigned not null,
     ear bigint unsigned not null, mark varbinary(36) not null, key (participant)
+) engine = innodb;
+create table if not exists coterie_life (
+    session varbinary(32) primary key, life varbinary({LIFE_LENGTH_MAX}) not null
 ) engine = innodb;
 create table if not exists coterie_entry (
     id bigint auto_increment primary key, lock_name varbinary(255) not null,
@@ -61,6 +65,7 @@ REHEARSE = "; ".join(
         ("mark", "mark"),
         ("stripe", "id"),
         ("session", "name"),
+        ("life", "life"),
         ("entry", "id"),
         ("mail", "id"),
         ("value", "looks"),

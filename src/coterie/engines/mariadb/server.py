@@ -35,7 +35,7 @@ from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.nonsense import author_of, sensible, sensibly
 from coterie.engines.queue.observation import Observations
 from coterie.engines.queue.server import Author, QueueEntry, ServerNode, SessionLost, Ticket, inside
-from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
+from coterie.engines.queue.url import TLS_PARAMETERS, WITNESS, parse_server_url
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 from coterie.system.aio import Tasks
 
@@ -59,12 +59,14 @@ RIGHTS = (
 
 def make_engine(url: str) -> QueueEngine:
     """Return the engine of a program that takes locks on MariaDB or MySQL."""
-    parsed = parse_server_url(url, port=3306, parameters=TLS_PARAMETERS)
+    parsed = parse_server_url(url, port=3306, parameters=(*TLS_PARAMETERS, WITNESS))
     if len(parsed.addresses) > 1:
         raise UsageError(
             f"{parsed.scheme}://{parsed.shown}: locks are kept by one server; for several machines use coterie://"
         )
-    return QueueEngine(MariadbServer(parsed), deadlock_detection=parsed.detects)
+    return QueueEngine(
+        MariadbServer(parsed), deadlock_detection=parsed.detects, witness=parsed.is_seen
+    )
 
 
 class MariadbServer:
@@ -180,6 +182,25 @@ class MariadbSteps:
     async def remove(self, session: str, counter: int) -> bool:
         """Make a session dead, then remove its entries."""
         answer = await self._ask(statements.kill(session, counter))
+        if answer.changed[0]:
+            await self.sweep(session)
+        return bool(answer.changed[0])
+
+    async def live(self, life: str) -> bool:
+        """Write it into a row beside that of the session."""
+        await self._ask(statements.live(self._session, life), tries=TRIES)
+        return True
+
+    @sensibly
+    async def lives(self, sessions: Sequence[str]) -> dict[str, str]:
+        """Read those of other sessions."""
+        answer = await self._ask(statements.lives(sessions))
+        return {shown(session): shown(life) for session, life in answer.rows[0]}
+
+    @sensibly
+    async def bury(self, session: str, life: str) -> bool:
+        """Make a session dead, then remove its entries."""
+        answer = await self._ask(statements.bury(session, life), tries=TRIES)
         if answer.changed[0]:
             await self.sweep(session)
         return bool(answer.changed[0])

@@ -120,6 +120,27 @@ def kill(session: str, counter: int) -> str:
     )
 
 
+def live(session: str, life: str) -> str:
+    """Write down by which processes the program of our session is known."""
+    return (
+        f"insert into coterie_life (session, life) select name, {text(life)} from coterie_session"
+        f" where name = {text(session)} and {_OWN} on duplicate key update life = values(life)"
+    )
+
+
+def lives(sessions: Sequence[str]) -> str:
+    """Show by which processes the programs of these sessions are known, of those that say so."""
+    return f"select session, life from coterie_life where session in ({_texts(sessions)})"
+
+
+def bury(session: str, life: str) -> str:
+    """Make a session dead, whatever its counter is, if it is known by these processes still."""
+    return (
+        "update coterie_session own join coterie_life known on known.session = own.name set own.alive = 0"
+        f" where own.name = {text(session)} and own.alive and known.life = {text(life)}"
+    )
+
+
 def condemn(lock: str, participant: str) -> str:
     """Show the lease of a participant that is inside and does not answer an operator, and end its renewals.
 
@@ -147,6 +168,8 @@ def sweep(session: str) -> str:
         f" delete entry from {joined} where {over};"
         " delete own from coterie_session own left join coterie_entry entry on entry.session = own.name"
         " where not own.alive and entry.id is null;"
+        " delete known from coterie_life known left join coterie_session own on own.name = known.session"
+        " where own.name is null;"
         " delete mail from coterie_mail mail left join coterie_session reader"
         " on reader.participant = mail.participant and reader.alive where reader.name is null"
     )
@@ -157,7 +180,8 @@ def close(session: str) -> str:
     own = f"from coterie_entry where session = {text(session)}"
     return (
         f"delete from coterie_session where name = {text(session)};"
-        f" select lock_name {own}; delete {own}"
+        f" select lock_name {own}; delete {own};"
+        f" delete from coterie_life where session = {text(session)}"
     )
 
 

@@ -43,6 +43,7 @@ class SessionRecord(msgspec.Struct, frozen=True):
     counter: int  # of the renewals that its process has sent; below 0: an operator has ended them
     lease: float
     is_alive: bool = True
+    life: str = ""  # by which processes its program is known
 
 
 DEAD = SessionRecord("", 0, 0.0, is_alive=False)

@@ -28,7 +28,7 @@ from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.nonsense import read_author
 from coterie.engines.queue.observation import Observations
 from coterie.engines.queue.server import QueueEntry, ServerNode, SessionLost, Ticket, inside
-from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
+from coterie.engines.queue.url import TLS_PARAMETERS, WITNESS, parse_server_url
 from coterie.errors import CoterieError, Unavailable, UsageError
 
 if TYPE_CHECKING:
@@ -53,13 +53,15 @@ _encode_author = msgspec.msgpack.Encoder().encode
 
 def make_engine(url: str) -> QueueEngine:
     """Return the engine of a program that takes locks on NATS."""
-    parsed = parse_server_url(url, port=4222, parameters=TLS_PARAMETERS)
+    parsed = parse_server_url(url, port=4222, parameters=(*TLS_PARAMETERS, WITNESS))
     if not re.fullmatch(r"[A-Za-z0-9_-]*", parsed.path):
         raise UsageError(
             f"{parsed.scheme}://{parsed.shown}: the path names the stream of the locks, with letters, digits, _"
             f" and - alone; got {parsed.path!r}"
         )
-    return QueueEngine(NatsServer(parsed), deadlock_detection=parsed.detects)
+    return QueueEngine(
+        NatsServer(parsed), deadlock_detection=parsed.detects, witness=parsed.is_seen
+    )
 
 
 class NatsServer:
@@ -150,6 +152,7 @@ class NatsSteps:
         self._lease = lease
         self._subjects = Subjects(server.stream)
         self._is_begun = False
+        self._life = ""  # by which processes our program is known
         self._revision = 0  # the number of our session's message
         self._connecting = asyncio.Lock()
         self._stream: LockStream | None = None
@@ -232,6 +235,30 @@ class NatsSteps:
             return False
         await self.sweep(session)
         return True
+
+    async def live(self, life: str) -> bool:
+        """Have it in the record from the next renewal on: one more writer of it would make a renewal fail."""
+        self._life = life
+        return False
+
+    async def lives(self, sessions: Sequence[str]) -> dict[str, str]:
+        """Read the records of other sessions."""
+        found = await self._sessions(await self._connected(), sessions)
+        records = {name: read_session(written.body) for name, written in found.items()}
+        return {name: record.life for name, record in records.items() if record and record.life}
+
+    async def bury(self, session: str, life: str) -> bool:
+        """Make a session dead, then remove its entries."""
+        stream = await self._connected()
+        for _ in range(TRIES):
+            found = await stream.get(self._subjects.session(session))
+            record = self._read_session(found)
+            if found is None or record is None or record.life != life:
+                return False
+            # It fails where a renewal comes between that the program has sent before its end.
+            if await self.remove(session, found.number):
+                return True
+        raise Unavailable(f"{self._server}: the session is renewed again and again")
 
     async def sweep(self, session: str) -> None:
         """Remove the entries of a session that is over, then its record; wake those behind."""
@@ -536,7 +563,7 @@ class NatsSteps:
         return self._subjects.session(self._session)
 
     def _record(self, counter: int) -> bytes:
-        return _encode(SessionRecord(self._participant, counter, self._lease))
+        return _encode(SessionRecord(self._participant, counter, self._lease, life=self._life))
 
     async def _connected(self) -> LockStream:
         """Return the stream over the connection that is there, or another one: the session goes on over it."""

@@ -27,8 +27,18 @@ TRIES = 5  # where other programs make or change the same tables at the same mom
 TIMELINE = "left(pg_walfile_name(pg_current_wal_lsn()), 8)"
 RUN = f"extract(epoch from {START})::text || '/' || {TIMELINE} || '/' || coalesce((select max(mark) from coterie.memory), '')"
 LOGGED = "(select relpersistence = 'p' from pg_class where oid = 'coterie.line'::regclass)"
+# By which processes a program is known; tables of earlier builds have no column for it.
+HAS_LIVES = (
+    "exists (select from pg_attribute where attrelid = 'coterie.session'::regclass and attname = 'life'"
+    " and not attisdropped)"
+)
+OWNS_SESSIONS = (
+    "(select pg_has_role(relowner, 'usage') from pg_class where oid = 'coterie.session'::regclass)"
+)
+ADD_LIVES = "alter table coterie.session add column if not exists life text not null default ''"
 READ = f"""
-select version, run = {RUN}, longest >= $1, {LOGGED}, run, {START}, is_open, lease
+select version, run = {RUN}, longest >= $1, {LOGGED}, run, {START}, is_open, lease,
+    {HAS_LIVES}, {OWNS_SESSIONS}
 from coterie.past
 """
 IS_OPEN = "select is_open, lease from coterie.past where run = $1"
@@ -53,7 +63,8 @@ create table if not exists coterie.past (
 {MAKE_VALUES};
 create unlogged table if not exists coterie.memory (mark text not null);
 create unlogged table if not exists coterie.session (
-    name text primary key, counter bigint not null, lease float8 not null, alive bool not null
+    name text primary key, counter bigint not null, lease float8 not null, alive bool not null,
+    life text not null default ''
 ) with (fillfactor = 50);
 create unlogged table if not exists coterie.line (
     lock text primary key, queue text[] not null
@@ -145,6 +156,7 @@ class PostgresqlRun(NamedTuple):
     is_open: bool
     lease: float  # that is waited for while it is closed
     is_logged: bool  # whether the queues survive a crash
+    has_lives: bool  # whether sessions can say by which processes their programs are known
 
 
 async def enter(connection: Any, lease: float, known: int, *, durable: bool) -> PostgresqlRun:
@@ -156,6 +168,7 @@ async def enter(connection: Any, lease: float, known: int, *, durable: bool) -> 
         known: The highest number that this process knows of.
         durable: The tables are to survive a crash.
     """
+    was_tried = False
     for _ in range(TRIES):
         if await connection.fetchval(HAS_SCHEMA):
             await _check_rights(connection)
@@ -167,7 +180,8 @@ async def enter(connection: Any, lease: float, known: int, *, durable: bool) -> 
             with contextlib.suppress(*RACES):  # another program makes them at the same moment
                 await _make(connection)
             continue
-        version, is_named, is_long, is_logged, name, start, is_open, left = found
+        *past, has_lives, owns_sessions = found
+        version, is_named, is_long, is_logged, name, start, is_open, left = past
         if version != VERSION:
             raise ConfigError(
                 f"locks are kept in tables of version {version} there, and this program knows version"
@@ -177,8 +191,11 @@ async def enter(connection: Any, lease: float, known: int, *, durable: bool) -> 
             await _change(connection, lease, known)
         elif durable and not is_logged:
             await _make_durable(connection)
+        elif owns_sessions and not has_lives and not was_tried:
+            was_tried = True
+            await _add_lives(connection)
         else:
-            return PostgresqlRun(name, start, is_open, left, is_logged)
+            return PostgresqlRun(name, start, is_open, left, is_logged, has_lives)
     raise asyncpg.InterfaceError("its tables are changed again and again")
 
 
@@ -230,6 +247,17 @@ async def _change(connection: Any, lease: float, known: int) -> None:
         await connection.execute(CLOSE, lease)
         # No number of this run has been drawn yet: the row is not seen before the transaction ends.
         await connection.execute(FORWARD, lease, known)
+
+
+async def _add_lives(connection: Any) -> None:
+    """Add the column to a table of an earlier build, or do without it.
+
+    A dump reads the table as long as it runs, and renewals would wait behind one who waits for its end.
+    """
+    with contextlib.suppress(asyncpg.LockNotAvailableError, *RACES):
+        async with connection.transaction():
+            await connection.execute("set local lock_timeout = '100ms'")
+            await connection.execute(ADD_LIVES)
 
 
 async def _make_durable(connection: Any) -> None:

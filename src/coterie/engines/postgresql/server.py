@@ -27,7 +27,8 @@ from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.nonsense import author_of, sensible
 from coterie.engines.queue.observation import PAST, Observations
 from coterie.engines.queue.server import QueueEntry, SessionLost, inside
-from coterie.engines.queue.url import parse_server_url
+from coterie.engines.queue.url import WITNESS, parse_server_url
+from coterie.engines.queue.witness import Witness
 from coterie.errors import CoterieError, Unavailable, UsageError
 from coterie.locks.legible import legible
 from coterie.system.aio import Tasks
@@ -51,8 +52,10 @@ logger = logging.getLogger("coterie.engines")
 
 def make_engine(url: str) -> QueueEngine:
     """Return the engine of a program that takes locks on PostgreSQL."""
-    parsed = parse_server_url(url, port=5432, parameters=(*TLS_PARAMETERS, "durable"))
-    return QueueEngine(PostgresqlServer(parsed), deadlock_detection=parsed.detects)
+    parsed = parse_server_url(url, port=5432, parameters=(*TLS_PARAMETERS, WITNESS, "durable"))
+    return QueueEngine(
+        PostgresqlServer(parsed), deadlock_detection=parsed.detects, witness=parsed.is_seen
+    )
 
 
 class PostgresqlServer:
@@ -143,6 +146,7 @@ class PostgresqlSession:
             str, tuple[str, int]
         ] = {}  # doubtful entries that were left: for some beats
         self._neighbours = Observations()  # the next sessions in the order of names
+        self._witness = Witness(str(server), lease, self._lives, self._bury_dead)
         self._news = asyncio.Event()
         self._over = asyncio.Event()
         self._parts: dict[int, str] = {}  # of letters that are not complete, by sender
@@ -155,6 +159,7 @@ class PostgresqlSession:
         self._told.renewed(sent_at)
         self._tasks.run(self._to_the_end(self._renew()))
         self._tasks.run(self._to_the_end(self._watch()))
+        self._tasks.run(self._witness.run())
 
     async def close(self) -> None:
         """End the session and remove all of its entries."""
@@ -253,6 +258,7 @@ class PostgresqlSession:
 
     def _stop(self) -> None:
         """End waits and pauses."""
+        self._witness.stop()
         self._over.set()
         self._news.set()
         for entry in self._entries.values():
@@ -345,6 +351,7 @@ class PostgresqlSession:
                 with sensible(self._server):
                     await self._bury(system.now())
                     await self._look(system.now())
+                self._witness.look_at(self._observed.sessions)
             except SessionLost:
                 return
             except CoterieError:
@@ -443,6 +450,14 @@ class PostgresqlSession:
                     )
                     await self._sweep(name)
 
+    async def _bury_dead(self, name: str, life: str) -> bool:
+        """Remove a session whose program is gone, as its neighbour on the same machine has seen."""
+        _, rows = await self._ask(statements.BURY, name, life)
+        if rows:
+            self._observed.forget(name)
+            await self._sweep(name)
+        return bool(rows)
+
     async def _sweep(self, name: str) -> None:
         """Remove all entries of a session that is dead, which wakes those behind them."""
         _, rows = await self._ask(statements.SWEEP, name)
@@ -467,6 +482,20 @@ class PostgresqlSession:
         else:
             self._observed.saw(PAST, run, lease, system.now())
             self._told.closed("it was restarted", self._observed.removal_at(PAST))
+
+    # The end of programs, seen on this machine
+
+    async def live(self, life: str) -> None:
+        """Write down by which processes we are known; it goes with our session."""
+        if (await self._connected()).run.has_lives:
+            await self._ask(statements.LIVE, self._id, life)
+
+    async def _lives(self, sessions: Sequence[str]) -> dict[str, str]:
+        if not (await self._connected()).run.has_lives:
+            return {}
+        _, rows = await self._ask(statements.LIVES, list(sessions))
+        with sensible(self._server):
+            return dict(map(tuple, rows))
 
     # Orders of operators
 

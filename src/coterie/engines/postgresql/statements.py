@@ -215,6 +215,13 @@ KILL = (
     "update coterie.session set alive = false where name = $1 and counter = $2 and alive"
     " returning name"
 )
+# Without the counter, where the program is known to be gone: by the processes that were looked for.
+BURY = (
+    "update coterie.session set alive = false where name = $1 and life = $2 and alive"
+    " returning name"
+)
+LIVE = "update coterie.session set life = $2 where name = $1 and alive"
+LIVES = "select name, life from coterie.session where name = any($1) and life <> '' and alive"
 # Participant $2 that is inside lock $1 does not answer an operator. No renewal of its session succeeds any more, for
 # none compares with a number below 0. The session is alive until it has been seen with that number for a whole lease.
 CONDEMN = f"""

@@ -92,6 +92,11 @@ class Observations:
         seen.lease = max(seen.lease, lease)  # that of the past grows with what is known of it
         seen.look_at = self._next_beat(seen.lease, now)
 
+    @property
+    def sessions(self) -> list[str]:
+        """The sessions that are observed, without the past."""
+        return [session for session in self._seen if session != PAST]
+
     def __contains__(self, session: str) -> bool:
         """Return True if a session is observed."""
         return session in self._seen

@@ -15,7 +15,7 @@ from coterie.locks.url import split_server_url, without_password
 
 LEASE_SECONDS = 10.0
 DETECTION = "deadlock-detection"
-WITNESS = "witness"  # on servers where a program can say by which processes it is known
+WITNESS = "witness"  # whether others may see the end of the program
 TLS_PARAMETERS = ("ca", "certificate", "key")
 
 

@@ -252,6 +252,29 @@ end_session(ARGV[1])
 return known[2]
 """)
 
+# Write down by which processes the program of this session is known.
+LIVE = _script("""
+if not is_ours(ARGV[1], ARGV[2]) then return -1 end
+redis.call('HSET', P .. 's:' .. ARGV[1], 'life', ARGV[3])
+return 1
+""")
+
+# By which processes the programs of other sessions are known; empty where one does not say so.
+LIVES = _script("""
+if not is_ours(ARGV[1], ARGV[2]) then return {-1} end
+local found = {}
+for i = 3, #ARGV do found[#found + 1] = redis.call('HGET', P .. 's:' .. ARGV[i], 'life') or '' end
+return found
+""")
+
+# Remove a session whose program is known to be gone, whatever its counter is: by the processes that were looked for.
+BURY = _script("""
+if not is_ours(ARGV[1], ARGV[2]) then return -1 end
+if redis.call('HGET', P .. 's:' .. ARGV[3], 'life') ~= ARGV[4] then return 0 end
+end_session(ARGV[3])
+return 1
+""")
+
 # A participant that is inside does not answer an operator. All requests of its session are from now on those of an
 # earlier line, which do nothing. Its counter moves on, so each observer counts its lease from then on, and removes it.
 CONDEMN = _script("""

@@ -26,7 +26,8 @@ from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.nonsense import NONSENSE, describe, read_author, sensible
 from coterie.engines.queue.observation import LOOKS_PER_LEASE, PAST, Observations
 from coterie.engines.queue.server import QueueEntry, ServerNode, SessionLost
-from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
+from coterie.engines.queue.url import TLS_PARAMETERS, WITNESS, parse_server_url
+from coterie.engines.queue.witness import Witness
 from coterie.engines.redis import scripts
 from coterie.engines.redis.values import RedisValues
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
@@ -67,12 +68,14 @@ _encode_author = msgspec.msgpack.Encoder().encode
 
 def make_engine(url: str) -> QueueEngine:
     """Return the engine of a program that takes locks on Redis or Valkey."""
-    parsed = parse_server_url(url, port=6379, parameters=TLS_PARAMETERS)
+    parsed = parse_server_url(url, port=6379, parameters=(*TLS_PARAMETERS, WITNESS))
     if len(parsed.addresses) > 1:
         raise UsageError(
             f"{parsed.scheme}://{parsed.shown}: locks are kept by one server; for several machines use coterie://"
         )
-    return QueueEngine(RedisServer(parsed), deadlock_detection=parsed.detects)
+    return QueueEngine(
+        RedisServer(parsed), deadlock_detection=parsed.detects, witness=parsed.is_seen
+    )
 
 
 class RedisServer:
@@ -304,6 +307,7 @@ class RedisSession:
         self._waiting: set[Ticket] = set()
         self._observed = observed  # the sessions before our entries, and the past
         self._neighbours = Observations()  # the next sessions in the order of names
+        self._witness = Witness(str(connection.server), lease, self._lives, self._bury_dead)
         self._looked_at = 0.0
         self._past_seconds = 0.0  # the longest lease from before, while the server is closed
         self._seen = asyncio.Event()  # there is something else to observe
@@ -342,6 +346,7 @@ class RedisSession:
             self._learn_of_past(closed, longest)
         self._tasks.run(self._renew())
         self._tasks.run(self._observe())
+        self._tasks.run(self._witness.run())
 
     async def close(self) -> None:
         """End the session and take its entries away."""
@@ -498,6 +503,7 @@ class RedisSession:
                     ):
                         self._looked_at = now
                         await self._look_around()
+                self._witness.look_at(self._observed.sessions)
             except SessionLost:
                 return
             except CoterieError:
@@ -559,6 +565,27 @@ class RedisSession:
         """Open the server: the longest lease from before has passed since it was seen closed."""
         if await self._ask(scripts.OPEN_PAST, closed, round(seconds * 1000)):
             self._learn_of_past(b"", 0)
+
+    # The end of programs, seen on this machine
+
+    async def live(self, life: str) -> None:
+        """Write down by which processes we are known; it goes with our session."""
+        await self._call_to_the_end(scripts.LIVE, life)
+
+    async def _lives(self, sessions: Sequence[str]) -> dict[str, str]:
+        with sensible(self._connection.server):
+            found = await self._call_to_the_end(scripts.LIVES, *sessions)
+            return {
+                session: life.decode(errors="replace")
+                for session, life in zip(sessions, found, strict=True)
+            }
+
+    async def _bury_dead(self, session: str, life: str) -> bool:
+        """Remove a session; that wakes those who are inside then."""
+        is_done = bool(await self._call_to_the_end(scripts.BURY, session, life))
+        if is_done:
+            self._observed.forget(session)
+        return is_done
 
     # Orders of operators
 
