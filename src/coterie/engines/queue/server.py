@@ -2,9 +2,9 @@
 
 A process keeps one session with the server. Its entries stand in the queues of locks as long as the
 session lives; the server removes them when it has not been renewed for a lease, or other processes
-do so that have seen it silent for that long (`observation`). An entry is inside
-when no entry before it is in its way: a sharer looks only at exclusive entries before it, an exclusive
-one at all. So the order of the queue is the order of service, and writers are not starved.
+do so that have seen it silent for that long (`observation`), or the end of its program (`witness`). An
+entry is inside when no entry before it is in its way: a sharer looks only at exclusive entries before it,
+an exclusive one at all. So the order of the queue is the order of service, and writers are not starved.
 
 Each module of this kind keeps these rules, each of which a lock on some server has once been broken without:
 
