@@ -199,4 +199,6 @@ def test_costs(kind: str, requests: list[str], tmp_path: Path) -> None:
     # Leases are renewed meanwhile.
     assert (fresh, again) == pytest.approx((expected.fresh, 0), abs=0.5)
     assert turn < expected.turn + 0.5  # beside what the begin and the end cost
-    assert beat < expected.beat + 1.0
+    assert (
+        beat < expected.beat + 1.5
+    )  # what is cut at both ends is less than a renewal of one program

@@ -10,7 +10,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.lab.prove.proof import START, Question, decide, limited, wrong
+from coterie.lab.prove.proof import START, Question, decide, limited, solve, wrong
 from coterie.lab.prove.solver import z3
 from coterie.lab.prove.terms import Formula
 from coterie.lab.prove.theory import Theory
@@ -96,17 +96,16 @@ class Bounded:
         self, question: Question, *, without: str = "", effort: float = EFFORT
     ) -> Counterexample | None:
         """Look for a state in which the clause is lost; `without` leaves out a clause or an axiom."""
-        solver = limited(effort)
         axioms = zip(self.page.axioms, self._axioms, strict=True)
-        solver.add([read for axiom, read in axioms if axiom.name != without])
+        assumed = [read for axiom, read in axioms if axiom.name != without]
         if question.place == START:
-            solver.add(self._starts)
+            assumed += self._starts
         else:
             clauses = self._clauses.items()
-            solver.add([read for clause, read in clauses if clause.name != without])
+            assumed += [read for clause, read in clauses if clause.name != without]
         claims, meaning = wrong(self.theory, question)
-        solver.add(claims)
-        if solver.check() != z3.sat:
+        answer, solver = solve([*assumed, *claims], effort)
+        if answer != z3.sat:
             return None
         return self._shown(question, solver.model(), meaning)
 

@@ -129,6 +129,14 @@ def limited(effort: float) -> Any:
 
 def decide(claims: list[Any], effort: float = EFFORT, seed: int = 0) -> Result:
     """Return whether no state fulfils all claims: then what they deny is proved."""
+    answer, _ = solve(claims, effort, seed)
+    if answer == z3.unknown:
+        return "unknown"
+    return "proved" if answer == z3.unsat else "fails"
+
+
+def solve(claims: list[Any], effort: float = EFFORT, seed: int = 0) -> tuple[Any, Any]:
+    """Return the answer of the first try that has one, and the solver, which knows a state if there is one."""
     for share, luck, search in TRIES:
         solver = limited(effort * share)
         solver.set("smt.random_seed", luck + seed)
@@ -136,5 +144,5 @@ def decide(claims: list[Any], effort: float = EFFORT, seed: int = 0) -> Result:
         solver.add(claims)
         answer = solver.check()
         if answer != z3.unknown:
-            return "proved" if answer == z3.unsat else "fails"
-    return "unknown"
+            break
+    return answer, solver
