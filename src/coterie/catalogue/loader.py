@@ -98,7 +98,7 @@ def describe(value: Any, name: str) -> Algorithm:
     doc = (value.__doc__ or "").strip().partition("\n")[0]
     elects = issubclass(value, Election)
     costs: Costs | ElectionCosts = (
-        ElectionCosts(*[_unstated] * 3) if elects else Costs(*[_unstated] * 5)
+        ElectionCosts(*[unstated] * 3) if elects else Costs(*[unstated] * 5)
     )
     return Algorithm(
         name=name,
@@ -125,7 +125,8 @@ class _Builder(msgspec.Struct, frozen=True):
         return [self.process(me=me, size=setup.size) for me in range(1, setup.size + 1)]
 
 
-def _unstated(_: Setup) -> Cost:
+def unstated(_: Setup) -> Cost:
+    """Say nothing of a cost."""
     return UNSTATED
 
 

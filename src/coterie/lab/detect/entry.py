@@ -21,7 +21,8 @@ from coterie.algorithms.deadlock.detectors.party import (
     SurveyParty,
 )
 from coterie.algorithms.deadlock.wait_for import Graph
-from coterie.catalogue import Algorithm, Costs, Parameter, Setup, Variant, between
+from coterie.catalogue import Algorithm, Costs, Parameter, Setup, Variant
+from coterie.catalogue.loader import unstated
 from coterie.errors import ConfigError, UsageError
 from coterie.lab.detect.systems import Role, build_system
 from coterie.lab.explore import Always, CanAlwaysStill, Exercised, Together, at_least
@@ -171,7 +172,7 @@ ALGORITHM = Algorithm(
     citation="see docs/deadlock-detectors.md",
     process=JudgedDiffusing,
     build=build,
-    costs=Costs(*[lambda _: between(0, float("inf"), "")] * 5),
+    costs=Costs(*[unstated] * 5),
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),
     causal=False,

@@ -171,7 +171,7 @@ _open_files: weakref.WeakSet[ValueFile] = weakref.WeakSet()
 
 
 def _leave_to_parent() -> None:
-    """Close what a forked child has inherited of the threads of its parent."""
+    """Close the files that threads of the parent had open when it forked: the child has them, too."""
     for file in list(_open_files):
         file.abandon()
 

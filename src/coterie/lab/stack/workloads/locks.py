@@ -238,7 +238,7 @@ class OncePerLease(LeasedLocks):
         self.stop_at += self.rounds * self.plan.lease
 
     async def program(self, process: Process) -> None:
-        """Hold the lock for long, or ask for it now and then."""
+        """Hold the lock for a long time, or ask for it once in a lease."""
         random, lease = self.scene.random(process), self.plan.lease
         async with connect(self.url()) as coordinator:
             while self.world.now < self.stop_at:
