@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.cluster.runtime import durable
+from coterie.cluster.runtime.log_frames import framed, unframed
 from coterie.cluster.store import log as store_log
-from coterie.cluster.store.log import StoreLog, framed, unframed
+from coterie.cluster.store.log import StoreLog
 from coterie.errors import ConfigError
 
 if sys.platform != "win32":

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 PACKAGE = "coterie.algorithms.mutex.quorum.leased"
 ORDER = (
-    "settings configuration frames votes saved succession sessions ballot bid participant voter"
-    " changer process"
+    "settings configuration stored frames votes saved register succession sessions ballot claimed bid"
+    " reading participant voter carry changer process"
 )
 _aliases = itertools.count()
 

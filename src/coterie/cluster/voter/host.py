@@ -16,7 +16,11 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Beat,
     Bye,
     Close,
+    CopyValue,
     Data,
+    GetValue,
+    ListValues,
+    Look,
     NewConfiguration,
     Obituary,
     Prepare,
@@ -134,6 +138,7 @@ class VoterHost:
             self.programs.send,
             self._hear,
             storage=storage or NoDisk(),
+            log=storage,
             on_disk_failure=on_disk_failure,
         )
         self._operator_desk = self._make_operator_desk(reach)
@@ -416,6 +421,7 @@ class VoterHost:
                 | Close()
                 | Prepare()
                 | Accept()
+                | CopyValue()
                 | Impose()
                 | BreakHold()
                 | EndAbstention()
@@ -423,6 +429,8 @@ class VoterHost:
                 self._operator_desk.receive(number, frame)
             case Data() | Beat() | Probe() | Term() | Bye():
                 self._take(number, identity, frame)
+            case Look() | ListValues() | GetValue():
+                self.host.step(self.voter.receive, number, frame)
             case AskDeath() | Deaths():
                 self._hear_of_death(number, identity, frame)
             case FindOwners():

@@ -64,7 +64,16 @@ class Changes(LeasedLocks):
     sizes: ClassVar[tuple[int, ...]] = (3, 3, 4, 5)
     kinds: ClassVar[tuple[str, ...]] = faults.LEASED
     names = ("a", "b")
-    uses = ("exclusive", "exclusive", "exclusive", "shared", "try", "timeout", "short", "all")
+    uses: ClassVar[tuple[str, ...]] = (
+        "exclusive",
+        "exclusive",
+        "exclusive",
+        "shared",
+        "try",
+        "timeout",
+        "short",
+        "all",
+    )
     spares: ClassVar[tuple[str, ...]] = ("s1", "s2", "s3", "s4")
     administrators: ClassVar[tuple[str, ...]] = ("admin1", "admin2")
     aimed_share: ClassVar[float] = 0.2  # of changes in whose decision a voter fails
