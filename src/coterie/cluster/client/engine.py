@@ -232,9 +232,9 @@ class ClusterEngine:
         self, claim: LeasedClaim, sequence: int, data: bytes | None
     ) -> Value | None:
         """Write the value as the holder, or delete it, and return it when a quorum has it on disk."""
-        del sequence  # the participant counts its writes, also those that settle what it reads
         await check_values(self.group.supply)
-        return value_of(await self._desk_of(claim).write(claim, data, self.waits.process))
+        desk = self._desk_of(claim)
+        return value_of(await desk.write(claim, sequence, data, self.waits.process))
 
     async def watch_value(
         self, name: str, check: Callable[[], None]

@@ -32,8 +32,7 @@ def value_of(stored: StoredValue) -> Value | None:
     """Return a value as programs see it; None if there is none."""
     if stored.data is None:
         return None
-    version = Version(stored.token, stored.sequence)
-    return Value(stored.data, version, stored.written, stored.by, stored.doubtful)
+    return Value(stored.data, Version(*stored.origin), stored.written, stored.by, stored.doubtful)
 
 
 class ValueDesk:
@@ -81,9 +80,12 @@ class ValueDesk:
         """Read the value as the holder."""
         return await self._call(claim, self._group.supply.read_value)
 
-    async def write(self, claim: LeasedClaim, data: bytes | None, by: str) -> StoredValue:
+    async def write(
+        self, claim: LeasedClaim, sequence: int, data: bytes | None, by: str
+    ) -> StoredValue:
         """Write the value as the holder."""
-        value = StoredValue(data=data, written=system.wall(), by=by)
+        origin = (claim.token or 0, sequence)
+        value = StoredValue(data=data, written=system.wall(), by=by, origin=origin)
         return await self._call(claim, lambda lock: self._group.supply.write_value(lock, value))
 
     async def _call(self, claim: LeasedClaim, call: Callable[[str], None]) -> StoredValue:

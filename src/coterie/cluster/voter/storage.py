@@ -48,7 +48,7 @@ DECIDED = "decided"  # the same, if what was saved says more than a bound
 VOUCHED = (
     "vouched"  # the same, if an operator has vouched that nothing was lost with an earlier disk
 )
-MEMORY_VERSION = 2  # of the form and the meaning of a `Memory`; another one is not read
+MEMORY_VERSION = 3  # of the form and the meaning of a `Memory`; another one is not read
 
 
 def _checksum(value: bytes) -> bytes:

@@ -31,6 +31,9 @@ class StoredValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     # 21.8: a copy of what may be a dead write. A holder takes it as any other report and settles; no
     # reader returns it, and no agreement counts it.
     loose: bool = False
+    # The hold that wrote the data, and the number of the write there. Who settles writes the same data as a version of
+    # its own, and to programs it is the same value.
+    origin: tuple[Count, Count] = (0, 0)
 
     @property
     def version(self) -> Stamp:
