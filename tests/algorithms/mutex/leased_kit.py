@@ -31,6 +31,7 @@ class Kit:
         self.configuration: Any = found["configuration"]
         self.changer: Any = found["changer"]
         self.frames: Any = found["frames"]
+        self.stored: Any = found["stored"]
         self.participant: Any = found["participant"]
         self.voter: Any = found["voter"]
 

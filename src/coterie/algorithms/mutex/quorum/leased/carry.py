@@ -4,7 +4,7 @@ Every quorum of the present number meets every one of the number before, but quo
 number leaves `open` only when a quorum of the present one has, of each name, what was acknowledged by it.
 
 If a quorum of the old rule has one version, that is settled, and a copy of it is as good as a write. Else the newest
-of a quorum is copied, which no acknowledged write is above. It may be what a writer has left that died, so the copy
+is copied of voters that every quorum of the old rule has one of: no acknowledged write is above it. It may be what a writer has left that died, so the copy
 is *loose*: a holder that finds it settles it or something later, and until then no reader returns it. Were it returned, a
 holder that has entered before the copy came could still decide against it.
 """
@@ -105,7 +105,9 @@ class Carry(msgspec.Struct, array_like=True):
             return
         stock.is_complete = True
         complete = [voter for voter, stock in self.stocks.items() if stock.is_complete]
-        if old.quorums.contains_quorum(complete) and new.quorums.contains_quorum(complete):
+        # One voter of each quorum that may have acknowledged something; as many have said that the number is
+        # finished, and of the others some may be lost.
+        if old.is_blocked_by(complete) and new.quorums.contains_quorum(complete):
             self.is_listed = True
             self._compare(complete, old, new)
             self.ask(out)
