@@ -76,6 +76,11 @@ VALUE_RULES: dict[str, ValueRule] = {
     "reports count after an own write": rule(
         ClaimedValue, "self.has_written, self.is_known = True, False", "self.is_known = False"
     ),
+    "what was begun and not finished is left out of account": rule(
+        ClaimedValue,
+        "self.base, self.is_whole, self.is_known = self.writing.value, True, False",
+        "self.is_known = False",
+    ),
     "a deleted value is forgotten before all know": rule(
         Participant, "elif all(voter in writing.kept for voter in mine.seats):", "else:"
     ),

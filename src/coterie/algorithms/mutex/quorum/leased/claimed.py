@@ -89,10 +89,18 @@ class ClaimedValue(msgspec.Struct, array_like=True):
 
     def stop(self) -> None:
         """Wait for no answer any more."""
-        if self.writing is not None and not self.writing.is_done:
-            self.is_known = False
+        self._leave_unfinished()
         self.writing = None
         self.is_wanted = False
+
+    def _leave_unfinished(self) -> None:
+        """Take what may be on the disks of a quorum for the newest that there is.
+
+        A reader without the lock may have returned it. So a later hold with the same votes settles it, and not what
+        was there before.
+        """
+        if self.writing is not None and not self.writing.is_done:
+            self.base, self.is_whole, self.is_known = self.writing.value, True, False
 
     def is_agreed(self, voters: Collection[ProcessId], votes: Collection[ProcessId]) -> bool:
         """Return whether the votes of all voters are in hand and report the same: nothing else is anywhere."""
@@ -108,6 +116,7 @@ class ClaimedValue(msgspec.Struct, array_like=True):
 
     def write(self, token: int, value: StoredValue, *, settles: bool) -> None:
         """Begin to write a version of this hold, in the place of what was being written."""
+        self._leave_unfinished()
         self.sequence += 1
         self.has_written, self.is_known = True, False
         version = msgspec.structs.replace(value, token=token, sequence=self.sequence, loose=False)

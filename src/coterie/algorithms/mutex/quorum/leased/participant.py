@@ -962,13 +962,18 @@ class Participant(msgspec.Struct, array_like=True):
             if value.is_wanted:
                 value.is_wanted = False
                 out.tell(ValueRead(lock, bid.token, value.base))
-        elif not writing.is_done and self.configuration.rule.is_blocked_by(writing.refused):
+        elif not writing.is_done and self._is_refused(writing):
             value.writing, value.is_wanted = None, False
             out.tell(ValueRefused(lock, bid.token, "there is no room for it"))
             return sent
         if writing.is_done:
             self._forget_deleted(lock, bid, value, writing)
         return sent
+
+    def _is_refused(self, writing: Writing) -> bool:
+        """Return whether no quorum can have it, of any number by which somebody reads."""
+        is_alone = self.next is None and not self.configuration.open
+        return is_alone and self.configuration.rule.is_blocked_by(writing.refused)
 
     def _forget_deleted(self, lock: str, bid: Bid, value: ClaimedValue, writing: Writing) -> None:
         """21.9: let voters forget a deleted value, once all of them know that it was deleted."""
