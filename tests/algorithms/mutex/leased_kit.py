@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PACKAGE = "coterie.algorithms.mutex.quorum.leased"
 ORDER = (
     "settings configuration stored frames votes saved register succession sessions ballot claimed bid"
-    " reading participant voter carry changer process"
+    " free_read participant voter carry changer process"
 )
 _aliases = itertools.count()
 

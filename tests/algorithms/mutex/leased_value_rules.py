@@ -7,8 +7,8 @@ from typing import NamedTuple
 from coterie.algorithms.mutex.quorum.leased.carry import Carry
 from coterie.algorithms.mutex.quorum.leased.changer import Changer
 from coterie.algorithms.mutex.quorum.leased.claimed import ClaimedValue
+from coterie.algorithms.mutex.quorum.leased.free_read import FreeRead
 from coterie.algorithms.mutex.quorum.leased.participant import Participant
-from coterie.algorithms.mutex.quorum.leased.reading import Reading
 from coterie.algorithms.mutex.quorum.leased.register import Register
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from tests.algorithms.mutex.leased_kit import Kit, broken_twice
@@ -65,7 +65,7 @@ VALUE_RULES: dict[str, ValueRule] = {
         Register, "values=tuple(sorted(self.values.items()))", "values=()"
     ),
     "a reader takes the newest of a quorum": rule(
-        Reading,
+        FreeRead,
         "if quorums.contains_quorum(same):",
         "newest = max(each.version for each in self.answers.values())\n"
         "            if quorums.contains_quorum(self.answers) and value.version == newest:",
@@ -92,7 +92,7 @@ VALUE_RULES: dict[str, ValueRule] = {
         changes=True,
     ),
     "a reader returns a loose copy": rule(
-        Reading,
+        FreeRead,
         "other.version == value.version and not other.loose",
         "other.version == value.version",
         changes=True,

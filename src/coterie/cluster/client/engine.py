@@ -270,8 +270,8 @@ class ClusterEngine:
         return await look_until_agreed(self._desk(self.group), host, name, known, settle)
 
     async def _settle(self, name: str) -> None:
-        """Take a lock that nobody has, to decide what its value is."""
-        claim = self.place(name, owner=_Reader(), shared=False, lease=None, wait=False)
+        """Take a lock that is free, to decide what its value is."""
+        claim = self.place(name, owner=_Settler(), shared=False, lease=None, wait=False)
         try:
             if await claim.granted is not None:
                 await self._desk_of(claim).read(claim)
@@ -316,7 +316,7 @@ class ClusterEngine:
         return await self._queries.survey(self.group.supply, lock)
 
 
-class _Reader:
+class _Settler:
     """Owns the lock for the moment in which a value is decided."""
 
 

@@ -450,6 +450,11 @@ class ParticipantHost:
             self.ask_why([voter])
 
     def _receive_about_configurations(self, voter: ProcessId, frame: Stale | Behind | Seen) -> None:
+        if isinstance(frame, Stale):
+            confirmed = self._confirm(voter, frame.configuration)
+            if confirmed is None:
+                return
+            frame = Stale(confirmed)
         if voter in self.participant.sessions.voters:
             self._host.step(self.participant.receive, voter, frame)
 

@@ -163,7 +163,7 @@ async def look_until_agreed(
             raise host.unavailable(lock)
         if system.now() >= until:
             raise Unavailable(
-                f"lock {lock!r}: nodes have different values, and nobody could decide which is right"
+                f"lock {lock!r}: nodes have different values, and it could not be decided which one counts"
             )
         if settles:
             await settle()

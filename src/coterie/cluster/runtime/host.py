@@ -254,7 +254,7 @@ class Host:
 
     @property
     def is_behind(self) -> bool:
-        """Whether steps wait for the disk: what they changed may be forgotten yet, and nobody has heard of it."""
+        """Whether steps wait for the disk: what they changed may be forgotten yet, and no message has told of it."""
         return self._gathered is not None or self._on_its_way is not None
 
     def sync(self) -> None:

@@ -123,10 +123,8 @@ class VoterHost:
         self.awaited: list[str] = []  # nodes that have to say first which numbers were used
         self.programs = Programs(node)
         self.received: Counter[str] = Counter()  # frames, by kind
-        self._runs = False
-        self._time = clock.RunningClock()
-        self._storage = storage
-        self._new_cluster = new_cluster
+        self._runs, self._time = False, clock.RunningClock()
+        self._storage, self._new_cluster = storage, new_cluster
         self._hosted = HostedVoter(
             Voter(None if membership.decided else membership.configuration),
             self._after_ring,
@@ -138,7 +136,7 @@ class VoterHost:
             self.programs.send,
             self._hear,
             storage=storage or NoDisk(),
-            log=storage,
+            log=storage,  # without a disk there are no values, which are all that is appended
             on_disk_failure=on_disk_failure,
         )
         self._operator_desk = self._make_operator_desk(reach)

@@ -1,8 +1,8 @@
 """The records that were appended to what a voter has saved, in a file beside it.
 
 The file begins with the digest of the value that it goes on from. A value that is saved has all that was in the records
-before, so a log that names another one is not read: nothing has to be removed together with the saving. Whoever
-starts with records saves a value that has them, so they need not be brought to disk here once more.
+before, so a log that names another one is not read: nothing has to be removed together with the saving. A start
+that finds records saves a value that has them, so they need not be brought to disk here once more.
 """
 
 from __future__ import annotations

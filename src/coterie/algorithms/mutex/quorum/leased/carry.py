@@ -136,7 +136,7 @@ class Carry(msgspec.Struct, array_like=True):
             return
         if found.value.version != transfer.value.version:
             # A holder by the present number has written meanwhile. What it has left is as good, for it is
-            # later; whether it was acknowledged nobody can tell.
+            # later; whether it was acknowledged is not known.
             transfer.owners = [voter]
             transfer.done = [voter]
             loose = True

@@ -336,7 +336,7 @@ class Changer(msgspec.Struct, array_like=True):
     def _is_carried(self, rule: Rule, out: Outbox[Frame]) -> bool:
         """21.8: return whether the voters of now know the values of a number that is finished."""
         mine = self.configuration
-        # Nobody counts by a later number with an earlier protocol, so there were no values before either.
+        # No participant counts by a later number with an earlier protocol, so there were no values before either.
         if mine.protocol < VALUES_PROTOCOL:
             return True
         carry = self.carries.get(rule.number)

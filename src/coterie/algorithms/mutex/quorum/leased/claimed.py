@@ -1,6 +1,6 @@
 """The value of a lock in the hands of a participant that has the lock, or is about to (21.3 to 21.6).
 
-A vote says which value its voter has, and until it is given back nobody else writes there. So the newest of the
+A vote says which value its voter has, and until it is given back no other participant writes there. So the newest of the
 reports of a quorum, the *base*, is at least what was acknowledged last: the voters of that quorum have one in common
 with those that acknowledged. It may also be what a writer left that died in the middle. So a holder *settles* what it
 reads: it writes the same data again, as a version of its own, and that is above all that any earlier hold may

@@ -45,7 +45,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Written,
     Yield,
 )
-from coterie.algorithms.mutex.quorum.leased.reading import Reading
+from coterie.algorithms.mutex.quorum.leased.free_read import FreeRead
 from coterie.algorithms.mutex.quorum.leased.sessions import Sessions
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.stored import VALUES_PROTOCOL, StoredValue
@@ -175,7 +175,7 @@ class Participant(msgspec.Struct, array_like=True):
     armed: float = math.inf  # when the timer rings
     trust: list[int] = []  # of the voters, when the locks were last looked at
     engaged: set[str] = field(default_factory=set)  # locks whose values are being read or written
-    readings: dict[str, Reading] = field(default_factory=dict)  # without the lock, by lock
+    readings: dict[str, FreeRead] = field(default_factory=dict)  # without the lock, by lock
     questions: int = 0  # asked so far for those
 
     def start(self, name: str, out: Outbox[Frame]) -> None:
@@ -286,7 +286,7 @@ class Participant(msgspec.Struct, array_like=True):
         """
         self.questions += 1
         mine = self.configuration
-        self.readings[lock] = Reading(self.questions, mine.number, known)
+        self.readings[lock] = FreeRead(self.questions, mine.number, known)
         token, sequence = known.version
         look = Look(
             self.questions, lock, mine.number, self.sessions.known, token, sequence, settles
@@ -971,7 +971,7 @@ class Participant(msgspec.Struct, array_like=True):
         return sent
 
     def _is_refused(self, writing: Writing) -> bool:
-        """Return whether no quorum can have it, of any number by which somebody reads."""
+        """Return whether no quorum can have it, of any number by which programs read."""
         is_alone = self.next is None and not self.configuration.open
         return is_alone and self.configuration.rule.is_blocked_by(writing.refused)
 

@@ -146,7 +146,7 @@ class Voter(msgspec.Struct, array_like=True):
         if (out.saved or self.cautious) and self.configuration is not None:
             self.abstains_until = out.now + self.abstention
             self._arm(self.abstains_until, out)
-        # The last records may have been written and not synced. Nobody was told of them, but from now on
+        # The last records may have been written and not synced. No message has told of them, but from now on
         # others are, so all has to last: a snapshot takes the place of the log.
         if out.log and self.configuration is not None:
             self._save_all(out)

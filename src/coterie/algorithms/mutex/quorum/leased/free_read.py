@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coterie.coteries import Coterie
 
 
-class Reading(msgspec.Struct, array_like=True):
+class FreeRead(msgspec.Struct, array_like=True):
     """One question to all voters."""
 
     question: int
