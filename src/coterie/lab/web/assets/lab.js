@@ -13,13 +13,13 @@ const challenges = saved ? null : await import("./lab/challenge.js");
 // Pages that are fetched when they are opened; each has `open` and `Main`, maybe `KEYS`, and `close` to end its work.
 const OTHERS = {
   sim: "./lab/simulate.js", check: "./lab/check.js", compare: "./lab/compare.js", trace: "./lab/trace.js",
-  graph: "./lab/graph.js", history: "./lab/history.js", coterie: "./lab/coterie.js", learn: "./lab/lesson.js", break: "./lab/challenge.js",
+  graph: "./lab/graph.js", history: "./lab/history.js", coterie: "./lab/coterie.js", prove: "./lab/prove.js", learn: "./lab/lesson.js", break: "./lab/challenge.js",
 };
 const other = signal(null); // {name, page}
 const isPlay = () => other.value === null;
 
 async function openOther(hash) {
-  const name = saved ? undefined : /^#\/(?:(sim|check|compare|trace|graph|history|coterie)(?=[/?@]|$)|(learn|break)$)/.exec(hash)?.slice(1).find(Boolean);
+  const name = saved ? undefined : /^#\/(?:(sim|check|compare|trace|graph|history|coterie|prove)(?=[/?@]|$)|(learn|break)$)/.exec(hash)?.slice(1).find(Boolean);
   if (other.value && other.value.name !== name) other.value.page.close?.();
   if (!name) { other.value = null; return false; }
   leavePage();
@@ -108,7 +108,7 @@ function Keys() {
 const line = () => encodeURIComponent(first.value).replaceAll("%3D", "=");
 const PLACES = [
   ["Play", "run", () => playAddress.value || `#/run/${line()}`], ["Simulate", "sim", () => `#/sim/${line()}`], ["Check", "check", () => `#/check/${line()}`],
-  ["Compare", "compare", () => `#/compare/${first.value.split(" ")[0]}`], ["Learn", "learn", () => "#/learn"], ["Challenges", "break", () => "#/break"],
+  ["Compare", "compare", () => `#/compare/${first.value.split(" ")[0]}`], ["Prove", "prove", () => "#/prove"], ["Learn", "learn", () => "#/learn"], ["Challenges", "break", () => "#/break"],
   ["Graphs", "graph", () => "#/graph"], ["Schedules", "history", () => "#/history"], ["Coteries", "coterie", () => "#/coterie"],
 ];
 const here = () => (lessons?.current.value ? "learn" : other.value?.name ?? (task.value ? "break" : "run"));
