@@ -11,12 +11,12 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bill import bill_of_materials
 from package import (
-    Unfit,
+    UnfitError,
     build,
     check_licences,
     check_metadata,
@@ -28,13 +28,17 @@ from package import (
     read_metadata,
     run,
 )
-from vendored import Vendored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vendored import Vendored
 
 ROOT = Path(__file__).parent.parent
 
 
 def check(work: Path, dist: Path) -> Iterator[str]:
-    """Yield what was found, a line for each step; raise `Unfit` at the first that fails."""
+    """Yield what was found, a line for each step; raise `UnfitError` at the first that fails."""
     moment = run("git", "log", "-1", "--format=%ct", cwd=ROOT).strip()
     tracked = export(ROOT, work / "first")
     export(ROOT, work / "second")
@@ -45,7 +49,9 @@ def check(work: Path, dist: Path) -> Iterator[str]:
 
     sdist, wheel = build(work / "first", work / "one", moment)
     # made in the time zone, the umask and the order of another machine, as far as one machine has these
-    again = build(work / "second", work / "two", moment, TZ="Asia/Tokyo", PYTHONHASHSEED="1")
+    again = build(
+        work / "second", work / "two", moment, {"TZ": "Asia/Tokyo", "PYTHONHASHSEED": "1"}
+    )
     check_same_bytes((sdist, wheel), again)
     yield "bytes     two builds are the same"
     yield f"sdist     {check_sdist(sdist, tracked)} files, each of them tracked"
@@ -96,7 +102,7 @@ def main() -> int:
         try:
             for line in check(Path(work), dist):
                 print(line, flush=True)
-        except Unfit as error:
+        except UnfitError as error:
             print(f"not fit for a release: {error}", file=sys.stderr)
             return 1
     print(f"fit for a release; {time.monotonic() - began:.0f} s")

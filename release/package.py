@@ -1,4 +1,4 @@
-"""Build the package, and raise `Unfit` where it is not what a release has to be."""
+"""Build the package, and raise `UnfitError` where it is not what a release has to be."""
 
 from __future__ import annotations
 
@@ -11,34 +11,41 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable
-from email.message import Message
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from vendored import Vendored, read_page
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from email.message import Message
+
+NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 # What the wheel has beside the package: installed outside of it, and named here one by one.
 SHARED = {"share/man/man1/coterie.1", "lib/tmpfiles.d/coterie.conf"}
 LEFT_OUT_OF_SDIST = ("tests/vendor/",)  # axe, whose licence asks for more than ours does
 
 
-class Unfit(Exception):
+class UnfitError(Exception):
     """The package must not be released; the text says why."""
 
 
-def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> str:
-    """Return what a command prints; raise `Unfit` with the end of it if the command fails."""
+def run(
+    *command: str | Path, cwd: Path | None = None, environment: Mapping[str, str] = NOTHING_MORE
+) -> str:
+    """Return what a command prints; raise `UnfitError` with the end of it if the command fails."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
-        env=os.environ | environment,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
         end = (done.stdout + done.stderr)[-2000:]
-        raise Unfit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{end}")
+        raise UnfitError(f"{' '.join(map(str, command))}: exit {done.returncode}\n{end}")
     return done.stdout
 
 
@@ -58,13 +65,14 @@ def export(repository: Path, folder: Path) -> list[str]:
             return [each.name for each in tar.getmembers() if each.isfile()]
 
 
-def build(source: Path, dist: Path, moment: str, **environment: str) -> tuple[Path, Path]:
+def build(
+    source: Path, dist: Path, moment: str, environment: Mapping[str, str] = NOTHING_MORE
+) -> tuple[Path, Path]:
     """Build the sdist, and the wheel from the sdist, as of `moment`; return both."""
     dist.mkdir(parents=True)
     run(
         *(sys.executable, "-m", "build", "--no-isolation", "--outdir", dist, source),
-        SOURCE_DATE_EPOCH=moment,
-        **environment,
+        environment={"SOURCE_DATE_EPOCH": moment, **environment},
     )
     (sdist,), (wheel,) = dist.glob("*.tar.gz"), dist.glob("*.whl")
     return sdist, wheel
@@ -76,38 +84,38 @@ def digest(path: Path) -> str:
 
 
 def check_same_bytes(first: Iterable[Path], second: Iterable[Path]) -> None:
-    """Raise `Unfit` if two builds of one commit differ."""
+    """Raise `UnfitError` if two builds of one commit differ."""
     for one, other in zip(first, second, strict=True):
         if digest(one) != digest(other):
-            raise Unfit(f"{one.name}: two builds of one commit differ")
+            raise UnfitError(f"{one.name}: two builds of one commit differ")
 
 
 def check_sdist(sdist: Path, tracked: list[str]) -> int:
-    """Raise `Unfit` if the sdist has a file that is not tracked, or lacks one; return how many it has."""
+    """Raise `UnfitError` if the sdist has a file that is not tracked, or lacks one; return how many it has."""
     with tarfile.open(sdist) as tar:
         names = {each.name.partition("/")[2] for each in tar.getmembers() if each.isfile()}
     # hatchling always adds PKG-INFO, and .gitignore where there is one
     wanted = {name for name in tracked if not name.startswith(LEFT_OUT_OF_SDIST)} | {"PKG-INFO"}
     if more := sorted(names - wanted):
-        raise Unfit(f"{sdist.name} has files that are not tracked: {', '.join(more[:5])}")
+        raise UnfitError(f"{sdist.name} has files that are not tracked: {', '.join(more[:5])}")
     if less := sorted(wanted - names):
-        raise Unfit(f"{sdist.name} lacks {', '.join(less[:5])}")
+        raise UnfitError(f"{sdist.name} lacks {', '.join(less[:5])}")
     return len(names)
 
 
 def check_wheel(wheel: Path, tracked: list[str]) -> int:
-    """Raise `Unfit` if the wheel has a file that does not belong, or lacks one; return how many it has."""
+    """Raise `UnfitError` if the wheel has a file that does not belong, or lacks one; return how many it has."""
     wanted = {name.removeprefix("src/") for name in tracked if name.startswith("src/coterie/")}
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     inside = {name for name in names if name.startswith("coterie/")}
     if more := sorted(inside - wanted):
-        raise Unfit(f"{wheel.name} has files that are not tracked: {', '.join(more[:5])}")
+        raise UnfitError(f"{wheel.name} has files that are not tracked: {', '.join(more[:5])}")
     if less := sorted(wanted - inside):
-        raise Unfit(f"{wheel.name} lacks {', '.join(less[:5])}")
+        raise UnfitError(f"{wheel.name} lacks {', '.join(less[:5])}")
     shared = {name.partition(".data/data/")[2] for name in names - inside if ".data/" in name}
     if shared != SHARED:
-        raise Unfit(f"{wheel.name} installs {sorted(shared)} beside the package, not {SHARED}")
+        raise UnfitError(f"{wheel.name} installs {sorted(shared)} beside the package, not {SHARED}")
     return len(names)
 
 
@@ -119,23 +127,23 @@ def read_metadata(wheel: Path) -> Message:
 
 
 def check_metadata(metadata: Message, source: Path) -> str:
-    """Raise `Unfit` if the metadata contradict the rest of the repository; return the version."""
+    """Raise `UnfitError` if the metadata contradict the rest of the repository; return the version."""
     version = metadata["Version"]
     newest = re.search(r"^## (\S+)", (source / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     if newest is None or newest[1] != version:
-        raise Unfit(f"the newest heading of CHANGELOG.md is not {version}")
+        raise UnfitError(f"the newest heading of CHANGELOG.md is not {version}")
     workflow = (source / ".github/workflows/test.yml").read_text("utf-8")
     tried = re.search(r"python: \[(.*)\]", workflow)
     named = re.findall(r":: (3\.\d+)$", "\n".join(metadata.get_all("Classifier", [])), re.MULTILINE)
     if tried is None or named != re.findall(r"3\.\d+", tried[1]):
-        raise Unfit(f"Python {', '.join(named)} is promised, and others are tested")
+        raise UnfitError(f"Python {', '.join(named)} is promised, and others are tested")
     if metadata["Requires-Python"] != f">={named[0]}":
-        raise Unfit(f"Requires-Python is {metadata['Requires-Python']}, not >={named[0]}")
+        raise UnfitError(f"Requires-Python is {metadata['Requires-Python']}, not >={named[0]}")
     return version
 
 
 def check_licences(metadata: Message, source: Path) -> list[Vendored]:
-    """Raise `Unfit` if the package has a module of others without its licence; return these modules."""
+    """Raise `UnfitError` if the package has a module of others without its licence; return these modules."""
     texts = {PurePosixPath(each) for each in metadata.get_all("License-File", [])}
     known = set(metadata["License-Expression"].split(" AND "))
     found = []
@@ -144,10 +152,14 @@ def check_licences(metadata: Message, source: Path) -> list[Vendored]:
         modules = read_page(page)
         files = {file for each in modules for file in each.files} | {each.text for each in modules}
         if unsaid := {each.name for each in folder.iterdir()} - files - {page.name}:
-            raise Unfit(f"{page.relative_to(source)} says nothing of {', '.join(sorted(unsaid))}")
+            raise UnfitError(
+                f"{page.relative_to(source)} says nothing of {', '.join(sorted(unsaid))}"
+            )
         for each in modules:
             text = PurePosixPath((folder / each.text).relative_to(source))
             if text not in texts or each.licence not in known:
-                raise Unfit(f"the metadata do not say that {each.name} is {each.licence}: {text}")
+                raise UnfitError(
+                    f"the metadata do not say that {each.name} is {each.licence}: {text}"
+                )
         found += modules
     return found
