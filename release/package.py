@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -54,15 +53,12 @@ def export(repository: Path, folder: Path) -> list[str]:
 
     What lies beside them in the working tree, tracked or not, cannot reach a package that is built there.
     """
-    archive = subprocess.run(
-        ["git", "archive", "HEAD"], cwd=repository, capture_output=True, check=True
-    ).stdout
-    with tempfile.TemporaryFile() as file:
-        file.write(archive)
-        file.seek(0)
-        with tarfile.open(fileobj=file) as tar:
-            tar.extractall(folder, filter="data")
-            return [each.name for each in tar.getmembers() if each.isfile()]
+    archive = folder.with_suffix(".tar")
+    run("git", "archive", f"--output={archive}", "HEAD", cwd=repository)
+    folder.mkdir()
+    run("tar", "-xf", archive, "-C", folder)
+    with tarfile.open(archive) as tar:
+        return [each.name for each in tar.getmembers() if each.isfile()]
 
 
 def build(
