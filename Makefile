@@ -80,7 +80,7 @@ site: $(READY) $(SITE)/ready  ## build the docs and the reference of the API int
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 
 release-check: $(RELEASE)/ready  ## build the last commit twice and judge it; sdist, wheel and bill of materials in dist/
-	$(RELEASE)/bin/python release/check.py
+	$(RELEASE)/bin/python -m release.check
 
 requirements: $(READY)  ## pin the newest versions of everything
 	$(BIN)/pip install --quiet uv

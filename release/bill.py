@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from vendored import Vendored
+    from release.vendored import Vendored
 
 # Run by the Python of the environment that the wheel was installed into, which is an earlier one maybe.
 LIST = """

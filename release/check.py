@@ -14,8 +14,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bill import bill_of_materials
-from package import (
+from release.bill import bill_of_materials
+from release.package import (
     UnfitError,
     build,
     check_licences,
@@ -32,7 +32,7 @@ from package import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vendored import Vendored
+    from release.vendored import Vendored
 
 ROOT = Path(__file__).parent.parent
 
@@ -87,7 +87,7 @@ def _write_bill(python: Path, vendored: list[Vendored], wheel: Path, dist: Path)
     """Write the bill of materials beside the wheel; return its name."""
     serial = str(uuid.uuid5(uuid.NAMESPACE_OID, digest(wheel)))  # the same for the same bytes
     bill = bill_of_materials(python, vendored, serial)
-    file = dist / f"{wheel.name.partition('-py3')[0]}.cdx.json"
+    file = dist / "coterie.cdx.json"
     file.write_text(json.dumps(bill, indent=2) + "\n", encoding="utf-8")
     return file.name
 

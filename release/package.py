@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from vendored import Vendored, read_page
+from release.vendored import Vendored, read_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
