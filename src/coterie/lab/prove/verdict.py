@@ -11,7 +11,7 @@ from coterie.errors import UsageError
 from coterie.lab.prove.bounded import find_run, first_counterexample, impossible
 from coterie.lab.prove.handlers import leased_ballot, ricart_agrawala
 from coterie.lab.prove.link import hold
-from coterie.lab.prove.pages import leased_tokens
+from coterie.lab.prove.pages.leased import leased_tokens
 from coterie.lab.prove.proof import EFFORT, START, THEOREM, prove
 from coterie.lab.prove.wait_proof import prove_waits
 
