@@ -222,24 +222,10 @@ def abort_on_a_timeout(t: Transaction, s: Site) -> None:
 
 def _state(now: Snapshot) -> State:
     sites = now.processes
-    past = {name: now.past.get(name, set()) for name in ("prepared", "aborted", "committed")}
+    courses = {name: course for site in sites for name, course in site.coordinator.courses.items()}
     ready = {(name, site.me) for site in sites for name in site.journal.ready}
-    courses = [
-        (name, course) for site in sites for name, course in site.coordinator.courses.items()
-    ]
-    # A site keeps commits of others as outcomes; of transactions that ended without a vote it says so.
-    committed = {(name, site.me) for site in sites for name in site.journal.outcomes}
-    committed |= past["committed"]
-    ended = {
-        (name, site.me)
-        for site in sites
-        for name, has_aborted in site.resource.ended.items()
-        if has_aborted
-    }
-    # What a vote has promised lasts until it is over: a site that forgets it in a crash is not prepared.
-    aborted = ended | {each for each in past["aborted"] if each in past["prepared"]}
-    over = {each for each in past["prepared"] if each in committed | aborted or _is_own(*each)}
-    prepared = ready | over
+    at_sites = _ended(now, ready)
+    committed = at_sites["committed"]
     decisions = [each for site in sites for each in site.journal.decided.values()]
     # It lasts until all have committed: one that a crash can take away was told too early.
     decided = {(each.name,) for each in decisions}
@@ -249,30 +235,49 @@ def _state(now: Snapshot) -> State:
         if all((name, site.me) in committed for site in sites)
     }
     # A decision names the sites that voted and have not confirmed it; its own site has by committing.
-    heard = {(name, voter) for name, course in courses for voter in course.voters}
+    heard = {(name, voter) for name, course in courses.items() for voter in course.voters}
     heard |= {(each.name, site) for each in decisions for site in each.sites}
     heard |= {each for each in committed if _is_own(*each)}
     asked = {each.message.name for kind in ("Ask", "Prepare") for each in now.sent(kind)}
     known = asked | {name for site in sites for name in site.resource.parts}
-    known |= {name for name, _ in prepared | committed | aborted}
-    under_way = dict(courses)
-    begun = {(name, site.me): part for site in sites for name, part in site.resource.parts.items()}
-    may_vote = {
-        (name, site)
-        for (name, site), part in begun.items()
-        if (name, site) not in ready and _is_meant(now, under_way.get(name), name, site, part)
-    }
+    known |= {name for table in at_sites.values() for name, _ in table}
+    voting = {(name,) for name, course in courses.items() if course.state != "running"}
     return {
-        "open": may_vote,
-        "voting": {(name,) for name, course in courses if course.state != "running"}
-        | {(each.message.name,) for each in now.sent("Prepare")},
-        "prepared": prepared,
-        "committed": committed,
-        "aborted": aborted,
+        **at_sites,
+        "open": _may_vote(now, courses) - ready,
+        "voting": voting | {(each.message.name,) for each in now.sent("Prepare")},
         "yes": ready,
         "heard": heard,
         "decided": decided,
-        "dropped": {(name,) for name in known - under_way.keys()} - decided,
+        "dropped": {(name,) for name in known - courses.keys()} - decided,
+    }
+
+
+def _ended(now: Snapshot, ready: set[Any]) -> dict[str, set[Any]]:
+    """Say what has become of transactions at the sites."""
+    past = {name: now.past.get(name, set()) for name in ("prepared", "aborted", "committed")}
+    # A site keeps commits of others as outcomes; of transactions that ended without a vote it says so.
+    committed = {(name, site.me) for site in now.processes for name in site.journal.outcomes}
+    committed |= past["committed"]
+    ended = {
+        (name, site.me)
+        for site in now.processes
+        for name, has_aborted in site.resource.ended.items()
+        if has_aborted
+    }
+    # What a vote has promised lasts until it is over: a site that forgets it in a crash is not prepared.
+    aborted = ended | (past["aborted"] & past["prepared"])
+    over = {each for each in past["prepared"] if each in committed | aborted or _is_own(*each)}
+    return {"prepared": ready | over, "committed": committed, "aborted": aborted}
+
+
+def _may_vote(now: Snapshot, courses: dict[str, Any]) -> set[Any]:
+    """List the parts that were begun, and are of the life of their site that the coordinator means."""
+    return {
+        (name, site.me)
+        for site in now.processes
+        for name, part in site.resource.parts.items()
+        if _is_meant(now, courses.get(name), name, site.me, part)
     }
 
 
