@@ -127,7 +127,7 @@ def _place(position: Position, fates: Fates | None) -> Place:
 
 
 def _page(content: Content | MapContent, title: str, more: Sequence[str] = ()) -> str:
-    style = "".join(_short(_asset(name)) for name in ("style.css", "lab.css"))
+    style = "".join(_short(_asset(name)) for name in ("tokens.css", "style.css", "lab.css"))
     modules = {path: _module(path) for path in [*_reachable("lab.js"), *more]}
     named = {f"coterie/{path}": module for path, module in modules.items()}
     names, answers = _json({"imports": named}), _json(content)

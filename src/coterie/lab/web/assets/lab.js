@@ -1,7 +1,7 @@
 // The laboratory: play a run by hand, see where each move leads.
 import { render } from "./vendor/preact.js";
 import { signal } from "./vendor/signals.js";
-import { ThemeSwitch, html } from "./ui.js";
+import { Head, html } from "./ui.js";
 import { Picture } from "./lab/picture.js";
 import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
 import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, playAddress, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
@@ -106,23 +106,30 @@ function Keys() {
 }
 
 const line = () => encodeURIComponent(first.value).replaceAll("%3D", "=");
-const PLACES = [
-  ["Play", "run", () => playAddress.value || `#/run/${line()}`], ["Simulate", "sim", () => `#/sim/${line()}`], ["Check", "check", () => `#/check/${line()}`],
-  ["Compare", "compare", () => `#/compare/${first.value.split(" ")[0]}`], ["Learn", "learn", () => "#/learn"], ["Challenges", "break", () => "#/break"],
-  ["Graphs", "graph", () => "#/graph"], ["Schedules", "history", () => "#/history"], ["Coteries", "coterie", () => "#/coterie"],
+const GROUPS = () => [
+  ["Run", [["Play", "run", playAddress.value || `#/run/${line()}`], ["Simulate", "sim", `#/sim/${line()}`], ["Check", "check", `#/check/${line()}`], ["Compare", "compare", `#/compare/${first.value.split(" ")[0]}`]]],
+  ["Learn", [["Lessons", "learn", "#/learn"], ["Challenges", "break", "#/break"]]],
+  ["Tools", [["Graphs", "graph", "#/graph"], ["Schedules", "history", "#/history"], ["Coteries", "coterie", "#/coterie"]]],
 ];
+const FORMS = { html: "this run (HTML)", map: "all runs (HTML)", scenario: "scenario", svg: "picture (SVG)", jsonl: "trace (JSONL)" };
 const here = () => (lessons?.current.value ? "learn" : other.value?.name ?? (task.value ? "break" : "run"));
 
+function saveAs(event) {
+  const form = event.currentTarget.value;
+  event.currentTarget.value = "";
+  if (form) save(form);
+}
+
+function Top() {
+  const items = html`${!saved && isPlay() && html`<label>save as <select value="" onChange=${saveAs}><option value="">…</option>
+      ${Object.entries(FORMS).map(([form, text]) => html`<option key=${form} value=${form}>${text}</option>`)}</select></label>`}
+    <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button>`;
+  return html`<${Head} title="coterie lab" home=${saved ? undefined : "#"} groups=${saved ? [] : GROUPS()} current=${here()} items=${items}>
+    <span role="status" class="quiet small">${copied.value}</span>${!saved && html`<button type="button" onClick=${share}>Share</button>`}<//>`;
+}
+
 function Page() {
-  return html`<header class="top"><h1>coterie lab</h1>
-      ${!saved && html`<nav aria-label="pages">${PLACES.map(([text, name, at]) => html`<a key=${name} href=${at()} aria-current=${here() === name ? "page" : undefined}>${text}</a> `)}</nav>`}
-      <span class="quiet mono">${isPlay() ? first.value : ""}</span><span class="spring"></span>
-      <span role="status">${copied.value}</span>
-      ${!saved && html`<button type="button" onClick=${share}>share</button>`}
-      ${!saved && isPlay() && html`
-      <label class="quiet">save as <select value="" onChange=${(event) => { const form = event.currentTarget.value; event.currentTarget.value = ""; if (form) save(form); }}>
-        <option value="">…</option><option value="html">this run (HTML)</option><option value="map">all runs (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
-      <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button><${ThemeSwitch} /></header>
+  return html`<${Top} />
     ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="lab">
       <div class="middle"><${Picture} /><${TimeBar} /><${Verdict} /><${Moves} /></div>
       <div class="right"><${Reasons} /><${States} /></div>

@@ -79,15 +79,28 @@ export function runUntilQuiet() {
   if (place.value?.enabled.some((move) => move.kind === "deliver")) makeNow("run");
 }
 
+/** The headline of a run: a word and a sentence, what could not be answered, or what is not told. */
+function headline(here) {
+  if (here) return html`<strong>${capital(here.word)}:</strong> ${here.text}`;
+  if (hidden.value) return "Where each move leads is hidden in a challenge";
+  return searching.value ? "Searching all that can follow…" : "Not judged";
+}
+
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 export function Verdict() {
   const here = fates.value?.here;
   const blunder = fates.value?.blunder;
-  if (problem.value) return html`<div class="notice bad" role="alert"><p>${problem.value.error}</p></div>`;
-  return html`<div class="verdict ${here?.word ?? ""}">
-    ${here ? html`<p><strong>${here.sign} ${here.word}</strong> ${here.text}</p>` : html`<p class="quiet">${searching.value ? "searching…" : hidden.value ? "hidden in a challenge: where each move leads" : "not judged"}</p>`}
-    ${outcome.value && html`<p>${outcome.value}</p>`}
-    ${blunder && html`<p>${blunder.text} <button type="button" class="link" onClick=${() => go(blunder.number - 1)}>go there</button></p>`}
-  </div>`;
+  if (problem.value) return html`<div class="notice bad" role="alert"><p><strong>${capital(problem.value.error)}.</strong></p>
+    ${problem.value.unreachable && html`<p>The run is kept. Start the laboratory again with <code>coterie lab</code>, then make the move again.</p>`}</div>`;
+  return html`<section class="verdict is-${here?.word ?? "open"}" aria-label="verdict">
+    <span class="sign" aria-hidden="true">${here?.sign ?? "·"}</span>
+    <div aria-live="polite"><h2 class="headline">${headline(here)}</h2>
+      ${outcome.value && html`<p class="more">${outcome.value}</p>`}
+      ${blunder && html`<p class="more">${capital(blunder.text)}.</p>`}</div>
+    <div class="aside">${blunder && html`<button type="button" onClick=${() => go(blunder.number - 1)}>Go back to move ${blunder.number - 1}</button>`}
+      <span>${searching.value ? "searching…" : fates.value?.searched.text ?? ""}</span></div>
+  </section>`;
 }
 
 export function Moves() {
@@ -105,7 +118,7 @@ function Move({ move, index }) {
   const fate = fates.value?.moves[move.text];
   return html`<li><button type="button" class="move" onClick=${() => make(move.text)}>
     ${index !== undefined && index < 9 && html`<kbd>${index + 1}</kbd>`}<span class="mono">${move.text}</span></button>
-    ${fate && html`<span class="fate ${fate.word}" title=${fate.text}>${fate.sign} ${fate.text.startsWith("outside the bound") ? fate.text : fate.word}${fate.moves ? ` in ${fate.moves}` : ""}</span>`}</li>`;
+    ${fate && html`<span class="fate is-${fate.word}" title=${fate.text}>${fate.sign} ${fate.text.startsWith("outside the bound") ? fate.text : fate.word}${fate.moves ? ` in ${fate.moves}` : ""}</span>`}</li>`;
 }
 
 export function States() {
