@@ -20,9 +20,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import NamedTuple
 
-import coterie
-
-PACKAGE = Path(coterie.__file__).parent
+PACKAGE = Path(__file__).parent.parent.parent  # coterie
 SOMETIMES = re.compile(r"^\s*# sometimes: (.+)$")
 COUNT = "__count_point__"  # what a function of the product finds its counter by, among its globals
 
