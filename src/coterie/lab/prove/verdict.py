@@ -274,14 +274,14 @@ def hold_all(entry: Entry, trials: Sequence[Trial] | None = None) -> list[Held]:
         build = functools.partial(_build, algorithm)
         variants = ("",) if algorithm.own else link.variants
     return [
-        hold(entry.page, link, build(trial.size, variant), trial, variant=variant)
+        hold(entry.page, link, build(trial, variant), trial, variant=variant)
         for trial in (link.trials if trials is None else trials)
         for variant in variants
     ]
 
 
-def _build(algorithm: Algorithm, size: int, variant: str) -> Sequence[Process[Any]]:
-    return algorithm.build(algorithm.setup(size, variant))
+def _build(algorithm: Algorithm, trial: Trial, variant: str) -> Sequence[Process[Any]]:
+    return algorithm.build(algorithm.setup(trial.size, variant))
 
 
 def _facts_of(found: Counterexample) -> dict[str, Any]:
