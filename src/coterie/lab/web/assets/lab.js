@@ -2,9 +2,11 @@
 import { render } from "./vendor/preact.js";
 import { signal } from "./vendor/signals.js";
 import { Head, html } from "./ui.js";
-import { Picture } from "./lab/picture.js";
-import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
+import { Picture, zoomBy, zoomWhole } from "./lab/picture.js";
+import { Branches, Events, Moves, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
 import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, playAddress, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
+import { Scenario } from "./lab/scenario.js";
+import { States } from "./lab/state.js";
 
 // A page that was saved as a file shows one run, and does without the rest.
 const lessons = saved ? null : await import("./lab/lesson.js");
@@ -35,7 +37,7 @@ const copied = signal("");
 const KEYS = [
   ["1 … 9", "make that move"], ["space", "deliver the oldest message"], ["g", "run until quiet"],
   ["← →", "one move back, on"], ["Home End", "to the start, to the end"], ["[ ]", "the last, the next entry"], ["!", "the violation"],
-  ["f", "find the shortest violation"], ["F", "the shortest from here"], ["ctrl-z, ctrl-y", "undo, redo"], ["?", "this sheet"],
+  ["+ − 0", "zoom the diagram in, out, not at all"], ["f", "find the shortest violation"], ["F", "the shortest from here"], ["ctrl-z, ctrl-y", "undo, redo"], ["?", "this sheet"],
 ];
 
 function oldestDelivery() {
@@ -74,7 +76,7 @@ function press(event) {
   const actions = {
     ArrowLeft: () => go(cursor.value - 1), ArrowRight: () => go(cursor.value + 1), Home: () => go(0), End: () => go(moves.value.length),
     " ": oldestDelivery, g: runUntilQuiet, f: () => search(0), F: () => search(cursor.value),
-    "]": () => nextEntry(1), "[": () => nextEntry(-1), "?": () => { sheet.value = !sheet.value; },
+    "+": () => zoomBy(1.3), "-": () => zoomBy(1 / 1.3), 0: zoomWhole, "]": () => nextEntry(1), "[": () => nextEntry(-1), "?": () => { sheet.value = !sheet.value; },
     "!": () => { const at = steps.value.find((step) => step.violation); if (at) go(at.number); },
   };
   if (/^[1-9]$/.test(event.key)) {
@@ -130,10 +132,10 @@ function Top() {
 
 function Page() {
   return html`<${Top} />
-    ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="lab">
-      <div class="middle"><${Picture} /><${TimeBar} /><${Verdict} /><${Moves} /></div>
-      <div class="right"><${Reasons} /><${States} /></div>
-      <div class="left">${lessons && html`<${lessons.Lesson} /><${challenges.Challenge} />`}<${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
+    ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="play ${task.value ? "with-task" : ""}">
+      ${lessons && task.value && html`<div class="task"><${lessons.Lesson} /><${challenges.Challenge} /></div>`}
+      <div class="run-area"><${Scenario} /><${Verdict} /><${Picture} /><${TimeBar} />
+        <div class="two"><${Moves} /><${States} /><${Events} /><${Branches} /></div></div>
     </main>`}
     <p class="hidden-text" aria-live="polite">${said.value}</p>
     ${sheet.value && html`<${Keys} />`}`;
