@@ -23,6 +23,7 @@ from coterie.lab.prove import library
 from coterie.lab.prove.link import Trial, hold
 from coterie.lab.prove.verdict import hold_all
 from coterie.transactions.site.coordinator import Coordinator
+from coterie.transactions.site.journal import Journal
 from coterie.transactions.site.resource import Resource
 from tests.harness import broken_class
 
@@ -389,6 +390,82 @@ def test_a_bug_in_two_phase_commit_is_noticed(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(kind, method, getattr(broken_class(kind, old, new), method))
     entry = library.find("two-phase-commit")
     assert any(held.trouble for held in hold_all(entry, [Trial(2, 1)]))
+
+
+EACH_CRASHES = Trial(2, 1, restarts=1)
+THREE_CRASH_AT_RANDOM = Trial(3, 1, runs=20, restarts=1)
+
+# The same for what only a crash brings to light: part, method, line, what it becomes, scheme, where.
+CRASHING_SITES: dict[str, tuple[type[Any], str, str, str, str, Trial]] = {
+    "votes before it saves": (
+        Resource,
+        "_vote",
+        "                step.log(ready)\n",
+        "                pass\n",
+        "two-phase-locking",
+        EACH_CRASHES,
+    ),
+    "commits before it saves": (
+        Coordinator,
+        "_commit",
+        "            step.log(decided)\n",
+        "",
+        "two-phase-locking",
+        EACH_CRASHES,
+    ),
+    "forgets its decisions in a crash": (
+        Journal,
+        "recover",
+        "self.ready, self.decided, self.outcomes = past.ready, past.decided, past.outcomes",
+        "self.ready, self.outcomes = past.ready, past.outcomes",
+        "two-phase-locking",
+        EACH_CRASHES,
+    ),
+    "forgets its votes in a crash": (
+        Journal,
+        "recover",
+        "self.ready, self.decided, self.outcomes = past.ready, past.decided, past.outcomes",
+        "self.decided, self.outcomes = past.decided, past.outcomes",
+        "two-phase-locking",
+        EACH_CRASHES,
+    ),
+    "presumes an abort when it is in doubt": (
+        Resource,
+        "_ask_around",
+        "        if part.silence > 2:  # it was",
+        "        self.on_decide(coordinator, name, None, step)\n        if part.silence > 2:  # it was",
+        "two-phase-locking",
+        EACH_CRASHES,
+    ),
+    "votes for what another life has begun": (
+        Resource,
+        "on_prepare",
+        "elif not part.is_meant(message.life) or message.count",
+        "elif message.count",
+        "optimistic",
+        THREE_CRASH_AT_RANDOM,
+    ),
+    "says that what it does not know is aborted": (
+        Resource,
+        "on_inquire",
+        "elif self.ended.get(name):",
+        "elif name not in step.journal.ready:",
+        "timestamp-ordering",
+        THREE_CRASH_AT_RANDOM,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CRASHING_SITES)
+def test_a_bug_that_a_crash_brings_to_light_is_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, method, old, new, variant, trial = CRASHING_SITES[name]
+    monkeypatch.setattr(kind, method, getattr(broken_class(kind, old, new), method))
+    entry = library.find("two-phase-commit")
+    assert entry.link is not None
+    assert entry.link.build is not None
+    assert hold(entry.page, entry.link, entry.link.build(trial, variant), trial).trouble
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from coterie.process import Process, Seat
 
 States: TypeAlias = tuple[Any, ...]  # a state as the explorer has it
-Builder: TypeAlias = "Callable[[int, str], Sequence[Process[Any]]]"  # for a size and a variant
+Builder: TypeAlias = "Callable[[Trial, str], Sequence[Process[Any]]]"  # for a trial and a variant
 
 STEPS = 400  # of a random run
 STATES_MAX = 5_000  # of a search of all states
@@ -42,6 +42,7 @@ class Trial(NamedTuple):
     entries: int
     runs: int = 0  # random ones; 0 for all states
     crashes: int = 0  # at most
+    restarts: int = 0  # of each process at most, where the link builds some that can
 
 
 TRIALS = (Trial(2, 2), Trial(3, 1), Trial(5, 3, runs=5), Trial(7, 2, runs=3))
@@ -149,9 +150,10 @@ class Held:
     variant: str
     size: int
     runs: int  # random ones; 0 for all states
+    crashes: int = 0
+    restarts: int = 0
     states: int = 0
     steps: int = 0
-    crashes: int = 0
     complete: bool = True
     trouble: str = ""
     used: set[str] = field(default_factory=set)  # actions of the page
@@ -163,6 +165,8 @@ class Held:
         what = f"{self.variant}, N = {self.size}" if self.variant else f"N = {self.size}"
         if self.crashes:
             what += f", {self.crashes} crash{'es' * (self.crashes > 1)}"
+        if self.restarts:
+            what += f", {self.restarts} restart{'s' * (self.restarts > 1)} of each"
         return f"{what}: {self.states:,} states, {self.steps:,} steps, {how}"
 
 
@@ -216,7 +220,7 @@ def hold(
 ) -> Held:
     """Hold processes against a page: every step of all their states, or those of random runs."""
     comparison = Comparison(page, link, processes, trial)
-    held = Held(variant, trial.size, trial.runs, crashes=trial.crashes)
+    held = Held(variant, trial.size, trial.runs, trial.crashes, trial.restarts)
     try:
         first = comparison.begin()
         for seed in range(trial.runs):
@@ -328,7 +332,7 @@ class Comparison:
         mapped = self._link.state(snapshot)
         for name in lasting:
             mapped[name] = mapped[name] | past.get(name, set())
-        key = (state, *(frozenset(mapped[name]) for name in lasting)) if lasting else state
+        key = (state, self._page.key(mapped)) if lasting else state
         if key not in self._nodes:
             broken = self._page.broken(mapped)
             if broken:
