@@ -7,7 +7,7 @@ import { signal } from "../vendor/signals.js";
 
 const editor = editors.prove;
 const ANSWERS = {
-  "proved": ["✓", "good"], "not proved": ["✕", "bad"], "not followed": ["✕", "bad"], "vacuous": ["?", "warning"], "unknown": ["?", "warning"],
+  "proved": ["✓", "safe"], "not proved": ["✕", "broken"], "not followed": ["✕", "broken"], "vacuous": ["?", "risky"], "unknown": ["?", "risky"],
 };
 const OUTCOMES = { "kept": ["✓", "good"], "lost": ["✕", "bad"], "not known": ["?", "warning"] };
 const pages = signal([]);
@@ -56,7 +56,7 @@ function leaveOut(name, isLeftOut) {
 
 export function Main() {
   const { sheet } = editor.seen.value;
-  return html`<main class="lab proof">
+  return html`<main class="proof">
     <div class="left"><${Lesson} /><${Choice} /><${Own} />${sheet && html`<${Spoken} sheet=${sheet} />`}</div>
     <div class="middle"><${Headline} />${sheet && html`<${Clauses} sheet=${sheet} />`}</div></main>`;
 }
@@ -87,44 +87,48 @@ function Own() {
 
 /** What the page says: its relations, and its steps. */
 function Spoken({ sheet }) {
-  return html`<details class="card"><summary><h2>What happens: ${sheet.steps.length} steps</h2></summary>
+  return html`<details class="card"><summary>What happens: ${sheet.steps.length} steps</summary>
     <h3>Words</h3><ul class="plain mono">${sheet.symbols.map((each) => html`<li key=${each}>${each}</li>`)}</ul>
     <h3>Steps</h3>${sheet.steps.map((step) => html`<pre key=${step.name} class="clause-text" tabindex="0" aria-label="the step ${words(step.name)}">${step.text.replace(/^@.*\n/gm, "").trim()}</pre>`)}</details>`;
 }
 
 function Headline() {
-  const { proof, missing, code, reality, ended, sheet, judged } = editor.seen.value;
-  if (missing) return html`<div class="outcome warning-edge" role="status"><p><strong class="warning">? nothing is proved</strong> ${missing}</p></div>`;
+  const { proof, missing, ended, sheet, judged, code, reality } = editor.seen.value;
+  if (missing) return html`<${Verdict} look="risky" sign="?" word="Nothing is proved">${missing}<//>`;
   if (!proof) {
-    if (editor.refusal.value || ended) return html`<div class="outcome" role="status"><p><strong class="quiet">? not asked</strong> ${editor.refusal.value && "The clauses cannot be read yet."}</p></div>`;
+    if (editor.refusal.value || ended) return html`<${Verdict} look="open" sign="?" word="Not asked" more="The clauses cannot be read yet." />`;
     const all = sheet ? sheet.clauses.length + sheet.theorems.length : 0;
-    return html`<div class="outcome" role="status"><p><strong class="quiet">proving …</strong> ${all > 0 && `${Object.keys(judged).length} of ${all} clauses`}</p></div>`;
+    return html`<${Verdict} look="open" sign="…" word="Proving" more=${all > 0 ? `${Object.keys(judged).length} of ${all} clauses` : ""} />`;
   }
   const [sign, look] = ANSWERS[proof.answer];
-  return html`<div class="outcome ${look}-edge" role="status"><p><strong class=${look}>${sign} ${proof.answer}</strong> ${proof.sentence}</p>
-      ${proof.lost > 0 && html`<${Reality} found=${reality} ended=${ended} />`}</div>
-    <ul class="figures"><li><b>${proof.clauses}</b>clauses</li><li><b>${proof.steps}</b>steps</li>
-      <li><b>${proof.lost ? `${proof.obligations - proof.lost} of ${proof.obligations}` : proof.obligations}</b>obligations met</li></ul>
-    <p>${proof.assumes.length ? html`Taken for granted: ${proof.assumes.join("; ")}.` : "Nothing is taken for granted."}</p>
-    <${Code} code=${code} ended=${ended} isLost=${proof.lost > 0} />`;
+  const met = proof.lost ? `${proof.obligations - proof.lost} of ${proof.obligations}` : proof.obligations;
+  return html`<${Verdict} look=${look} sign=${sign} word=${sentence(proof.answer)} more=${proof.assumes.length ? `Taken for granted: ${proof.assumes.join("; ")}.` : "Nothing is taken for granted."}
+      aside=${html`<span>${proof.clauses} clauses</span><span>${proof.steps} steps</span><span>${met} obligations met</span>`}>${proof.sentence}<//>
+    <div class="meaning">${proof.lost > 0 && html`<${Reality} found=${reality} ended=${ended} />`}<${Code} code=${code} ended=${ended} isLost=${proof.lost > 0} /></div>`;
 }
 
-const REAL = { "real": "bad", "none": "", "not known": "" };
+function Verdict({ look, sign, word, more, aside, children }) {
+  return html`<div class="verdict is-${look}" role="status"><span class="sign" aria-hidden="true">${sign}</span>
+    <div><p class="headline"><strong>${word.replace(/\.$/, "")}</strong>${children && `: ${children.replace(/^The /, "the ")}`}</p>${more && html`<p class="more">${more}</p>`}</div>
+    ${aside && html`<div class="aside">${aside}</div>`}</div>`;
+}
 
 /** Whether what fails can happen: a state that fulfils the clauses need not be one that a run reaches. */
 function Reality({ found, ended }) {
   if (!found) return ended ? null : html`<p class="quiet">Looking for a run from the start …</p>`;
-  return html`<p class=${REAL[found.kind]}>${sentence(found.text)}</p>${found.steps.length > 0 && html`<ol class="run-steps mono">${found.steps.map((each, i) => html`<li key=${i}>${each}</li>`)}</ol>`}`;
+  return html`<p class=${found.kind === "real" ? "bad" : ""}>${sentence(found.text)}</p>${found.steps.length > 0 && html`<ol class="run-steps mono">${found.steps.map((each, i) => html`<li key=${i}>${each}</li>`)}</ol>`}`;
 }
 
+const FOLLOWING = { "follows": ["✓", "good"], "does not follow": ["✕", "bad"], "not held": ["–", "quiet"] };
+
+/** How far the code was held against the page. */
 function Code({ code, ended, isLost }) {
   if (!code) return ended ? null : html`<p class="quiet">Holding the code against it …</p>`;
-  const look = { "follows": "good", "does not follow": "bad", "not held": "quiet" }[code.kind];
-  const sign = { "follows": "✓", "does not follow": "✕", "not held": "–" }[code.kind];
+  const [sign, look] = FOLLOWING[code.kind];
   const text = isLost && code.kind === "follows" ? "no state of the code that was visited breaks a clause" : code.text;
   const said = html`<span class=${look}>${sign} ${sentence(text)}</span>`;
   if (!code.trials.length) return html`<p>${said}</p>`;
-  return html`<details><summary>${said} <span class="quiet">${code.trials.length} searches and runs</span></summary><ul class="plain quiet">${code.trials.map((each) => html`<li key=${each}>${each}</li>`)}</ul></details>`;
+  return html`<details><summary>${said} <span class="quiet">${code.trials.length} searches and runs</span></summary><ul class="plain quiet small">${code.trials.map((each) => html`<li key=${each}>${each}</li>`)}</ul></details>`;
 }
 
 const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/:$/, "")}${/[.:…]$/.test(text) ? "" : "."}`;
@@ -134,7 +138,7 @@ function Clauses({ sheet }) {
   const all = [...sheet.clauses, ...sheet.theorems];
   const shown = opened.value ?? all.find((each) => judged[each.name]?.outcome === "lost")?.name ?? "";
   const row = (item, kind) => html`<${Row} key=${item.name} item=${item} kind=${kind} isOpen=${shown === item.name} />`;
-  return html`<section><h2>Clauses</h2><ul class="clauses">${sheet.clauses.map((each) => row(each, each.promised ? "promise" : each.added ? "yours" : ""))}</ul>
+  return html`<section class="card"><h2>Clauses</h2><ul class="clauses">${sheet.clauses.map((each) => row(each, each.promised ? "promise" : each.added ? "yours" : ""))}</ul>
     ${sheet.theorems.length > 0 && html`<h2>What follows from them</h2><ul class="clauses">${sheet.theorems.map((each) => row(each, "follows"))}</ul>`}
     ${sheet.axioms.length > 0 && html`<h2>Taken for granted</h2><ul class="clauses">${sheet.axioms.map((each) => row(each, "axiom"))}</ul>`}</section>`;
 }
@@ -150,7 +154,7 @@ function Row({ item, kind, isOpen }) {
     <div class="clause-row"><button type="button" class="link clause-name" aria-expanded=${isOpen} onClick=${() => { opened.value = isOpen ? " " : item.name; }}>
         <span class="${look} sign" aria-hidden="true">${sign}</span> ${words(item.name)}</button>
       <span class="quiet">${kind === "follows" ? "promise" : kind}</span><span class=${look}>${said}</span>
-      ${!item.added && !current.value?.lesson.pages[current.value.page].requirement.startsWith("own") && html`<label class="quiet keep"><input type="checkbox" checked=${!isOut} onChange=${(event) => leaveOut(item.name, !event.currentTarget.checked)} aria-label="use ${words(item.name)}" /> use it</label>`}</div>
+      ${!item.added && !current.value?.lesson.pages[current.value.page].requirement.startsWith("own") && html`<label class="quiet keep"><input type="checkbox" checked=${!isOut} onChange=${(event) => leaveOut(item.name, !event.currentTarget.checked)} aria-label="use ${words(item.name)}" /><span> use it</span></label>`}</div>
     ${isOpen && html`<div class="clause-detail">${item.why && html`<p>${item.why}</p>`}${item.text && html`<pre class="clause-text" tabindex="0" aria-label="the clause ${words(item.name)}">${item.text.replace(/^@.*\n/gm, "").trim()}</pre>`}
       ${loss && html`<${Loss} loss=${loss} />`}
       ${known && known.outcome !== "kept" && !loss && ended && html`<p class="quiet">There is no picture: with a few things of each sort no state shows it.</p>`}</div>`}</li>`;
