@@ -112,7 +112,7 @@ def test_a_lesson_stays_open_over_a_reload_a_way_back_and_a_share(
         expect(page.locator(".time-bar")).to_be_visible()
         page.keyboard.press("1")
         expect(page.locator(".time-bar")).not_to_contain_text("0 of 0")
-        made = page.locator(".time-bar span").last.inner_text()
+        made = page.locator(".time-bar .where").inner_text()
         expect(page).to_have_url(re.compile(r"#/learn/maekawa/1/a1@1$"))
         shared = page.url
         page.reload()

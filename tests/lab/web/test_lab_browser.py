@@ -216,7 +216,7 @@ def test_a_lesson_is_opened_its_goal_reached_and_the_next_page_turned(
     with watched_page(browser) as watched:
         page = watched.page
         page.goto(lab)
-        page.get_by_role("link", name="Lessons").click()
+        page.get_by_role("link", name="Lessons", exact=True).click()
         expect(page.get_by_role("heading", name="Lessons")).to_be_visible()
         assert serious_findings(page) == []
         page.get_by_role("link", name="Maekawa's deadlock").click()
@@ -293,6 +293,57 @@ def test_the_run_stays_when_the_server_is_gone(browser: Browser, tmp_path: Path)
         expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
         expect(page.locator(".time-bar")).to_contain_text("1 of 1")
         expect(page.locator("svg.run circle.event").first).to_be_visible()
+
+
+LABELS = """() => {
+  const boxes = [...document.querySelectorAll("svg.run .label")].map((each) => each.getBoundingClientRect());
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => meet(a, b))).length;
+}"""
+
+
+def test_the_diagram_is_as_wide_as_the_page_and_its_labels_do_not_meet(
+    browser: Browser, lab: str
+) -> None:
+    with watched_page(browser, viewport={"width": 1440, "height": 900}) as watched:
+        page = watched.page
+        open_run(page, lab, "#/run/ricart-agrawala%204/a1/a2/d1.2/d1.4/a3@5")
+        frame = page.locator(".picture-frame")
+        box = frame.bounding_box()
+        assert box is not None
+        assert box["width"] > 0.85 * 1440
+        assert page.locator("svg.run .label").count() > 8
+        assert page.evaluate(LABELS) == 0
+        whole = page.locator("svg.run").get_attribute("width")
+        page.keyboard.press("+")
+        expect(page.locator("svg.run")).not_to_have_attribute("width", whole or "")
+        page.keyboard.press("0")
+        expect(page.locator("svg.run")).to_have_attribute("width", whole or "")
+        page.get_by_role("button", name="p3 waiting").click()
+        expect(page.locator("svg.run .lane")).to_have_count(3)
+        page.get_by_role("button", name="show p3").click()
+        expect(page.locator("svg.run .lane")).to_have_count(4)
+
+
+def test_moves_say_what_arrives_and_the_state_what_has_changed(browser: Browser, lab: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        open_run(page, lab, "#/run/maekawa%203%20variant=basic/a1/a2@2")
+        arriving = page.locator(".moves li").filter(has_text="deliver 1 > 2")
+        expect(arriving).to_contain_text("receives Request(1.1) from 1")
+        expect(arriving.locator(".fate")).to_contain_text("risky")
+        changes = page.locator(".process").filter(has_text="p2").locator(".changes")
+        expect(changes).to_contain_text("locked [] → [2]")
+        expect(page.locator(".process .fields")).to_have_count(0)
+        page.get_by_role("button", name="All fields").click()
+        expect(page.locator(".process .fields")).to_have_count(3)
+        page.get_by_label("find").fill("2 > 3")
+        expect(page.locator(".event-list .found")).to_have_count(1)
+        # By keys alone: the list of moves keeps the focus, and goes on.
+        page.locator(".moves button").first.focus()
+        page.keyboard.press("Enter")
+        at(page, 3)
+        expect(page.locator(".moves button").first).to_be_focused()
 
 
 def test_a_search_that_finds_nothing_says_so(browser: Browser, lab: str) -> None:
