@@ -216,7 +216,7 @@ def test_a_lesson_is_opened_its_goal_reached_and_the_next_page_turned(
     with watched_page(browser) as watched:
         page = watched.page
         page.goto(lab)
-        page.get_by_role("link", name="Lessons").click()
+        page.get_by_role("link", name="Lessons", exact=True).click()
         expect(page.get_by_role("heading", name="Lessons")).to_be_visible()
         assert serious_findings(page) == []
         page.get_by_role("link", name="Maekawa's deadlock").click()

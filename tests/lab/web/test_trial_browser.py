@@ -210,7 +210,7 @@ def test_every_page_is_accessible_in_dark_and_light_and_narrow(
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.parametrize("fragment", ["#/run/maekawa%203@0", *PAGES.values()])
+@pytest.mark.parametrize("fragment", ["", "#/run/maekawa%203@0", *PAGES.values()])
 def test_a_first_visit_is_small(browser: Browser, lab: str, fragment: str) -> None:
     with watched_page(browser) as watched:
         page = watched.page

@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 
     from coterie.lab.explore.tables.inputs import Input
     from coterie.lab.prove.page import Page
-    from coterie.lab.prove.plain import Fixed, State, Things
+    from coterie.lab.prove.plain import Fixed, Move, State, Things
     from coterie.process import Process, Seat
 
 States: TypeAlias = tuple[Any, ...]  # a state as the explorer has it
 Builder: TypeAlias = "Callable[[Trial, str], Sequence[Process[Any]]]"  # for a trial and a variant
 
+# From a state of the page, and that after a step of the code: which steps of the page may lie between.
+Ways: TypeAlias = "Callable[[State, State], Iterable[Sequence[tuple[str, tuple[Any, ...]]]]]"
+
 STEPS = 400  # of a random run
-STATES_MAX = 5_000  # of a search of all states
+STATES_MAX = 6_000  # of a search of all states
 SHOWN_MAX = 2_000  # characters of a state
 
 
@@ -138,6 +141,8 @@ class Link:
     numbers: Sequence[int] = ()  # that formulas speak of; else those that states name
     lasting: tuple[str, ...] = ()  # relations of what ever was so, which fields and links forget
     build: Builder | None = None  # of processes that no catalogue has
+    asks: Callable[[Any], bool] = lambda process: True  # whether the user of a process makes calls
+    ways: Ways | None = None  # where a search for a path would take long
     trials: tuple[Trial, ...] = TRIALS
     longest: int = 1  # so many steps of the page may be one of the code
     variants: tuple[str, ...] = ("plain",)  # of the algorithm, whose code this page is about
@@ -182,9 +187,11 @@ class Step(NamedTuple):
 class CodeWalk:
     """Real processes on their channel, step by step."""
 
-    def __init__(self, processes: Sequence[Process[Any]], trial: Trial) -> None:
+    def __init__(
+        self, processes: Sequence[Process[Any]], trial: Trial, asks: Callable[[Any], bool]
+    ) -> None:
         """Take processes as they are before their start."""
-        seats = [seat(process, trial.entries) for process in processes]
+        seats = [seat(each, trial.entries if asks(each) else 0) for each in processes]
         self._model = SmallModel(seats, declared_channel(processes), trial.crashes)
 
     def start(self) -> States:
@@ -255,7 +262,7 @@ class Comparison:
     ) -> None:
         """Compile the page for these processes."""
         ids = [process.me for process in processes]
-        self.walk = CodeWalk(processes, trial)
+        self.walk = CodeWalk(processes, trial, link.asks)
         self.steps = 0  # of the code
         self.used: set[str] = set()
         self._link = link
@@ -296,7 +303,7 @@ class Comparison:
         """Make steps at random until there are none, or enough."""
         chance = random.Random(seed)
         for _ in range(STEPS):
-            choices = self.walk.steps(node.state)
+            choices = [step for step in self.walk.steps(node.state) if step.after != node.state]
             if not choices:
                 return
             node = self._follow(node, chance.choice(choices))
@@ -312,7 +319,7 @@ class Comparison:
         def is_there(name: str, args: tuple[Any, ...]) -> bool:
             return self._link.place(name, args, self._processes) == step.place
 
-        path = self._page.path(before.mapped, after.mapped, is_there, self._link.longest)
+        path = self._way(before.mapped, after.mapped, is_there)
         if path is None:
             changes = ", ".join(_changes(before.mapped, after.mapped))
             raise NotFollowedError(
@@ -322,6 +329,16 @@ class Comparison:
         self._followed.add(key)
         self.used.update(move.name for move in path)
         return after
+
+    def _way(self, before: State, after: State, is_there: Callable[..., bool]) -> list[Move] | None:
+        """Find steps of the page that lead from one state to the other: those that the link names, or any."""
+        if self._link.ways is None:
+            return self._page.path(before, after, is_there, self._link.longest)
+        for way in self._link.ways(before, after):
+            path = self._page.play(before, after, way)
+            if path is not None and all(is_there(name, args) for name, args in way):
+                return path
+        return None
 
     def _map(self, state: States, past: State) -> Node:
         """Map a state, and add what was so in the past and lasts."""

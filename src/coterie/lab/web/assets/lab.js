@@ -3,7 +3,7 @@ import { render } from "./vendor/preact.js";
 import { signal } from "./vendor/signals.js";
 import { Head, html } from "./ui.js";
 import { Picture, zoomBy, zoomWhole } from "./lab/picture.js";
-import { Branches, Events, Moves, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
+import { Branches, Events, Explanation, Moves, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
 import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, playAddress, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
 import { Scenario } from "./lab/scenario.js";
 import { States } from "./lab/state.js";
@@ -15,17 +15,28 @@ const challenges = saved ? null : await import("./lab/challenge.js");
 // Pages that are fetched when they are opened; each has `open` and `Main`, maybe `KEYS`, and `close` to end its work.
 const OTHERS = {
   sim: "./lab/simulate.js", check: "./lab/check.js", compare: "./lab/compare.js", trace: "./lab/trace.js",
-  graph: "./lab/graph.js", history: "./lab/history.js", coterie: "./lab/coterie.js", prove: "./lab/prove.js", learn: "./lab/lesson.js", break: "./lab/challenge.js",
+  first: "./lab/first.js", graph: "./lab/graph.js", history: "./lab/history.js", coterie: "./lab/coterie.js", prove: "./lab/prove.js", learn: "./lab/lesson.js", break: "./lab/challenge.js",
 };
 const other = signal(null); // {name, page}
 const isPlay = () => other.value === null;
 
+/** Which of the other pages an address names; none of them is Play. */
+function otherAt(hash) {
+  if (saved) return undefined;
+  if (/^(#\/?)?$/.test(hash)) return "first";
+  return /^#\/(?:(sim|check|compare|trace|graph|history|coterie|prove)(?=[/?@]|$)|(learn|break)$)/.exec(hash)?.slice(1).find(Boolean);
+}
+
+let opening = 0; // addresses opened so far: a page that is fetched late does not replace the one that was asked for after it
+
 async function openOther(hash) {
-  const name = saved ? undefined : /^#\/(?:(sim|check|compare|trace|graph|history|coterie|prove)(?=[/?@]|$)|(learn|break)$)/.exec(hash)?.slice(1).find(Boolean);
+  const mine = ++opening;
+  const name = otherAt(hash);
   if (other.value && other.value.name !== name) other.value.page.close?.();
   if (!name) { other.value = null; return false; }
   leavePage();
   const page = await import(OTHERS[name]);
+  if (mine !== opening) return true;
   other.value = { name, page };
   page.open(hash);
   return true;
@@ -126,7 +137,7 @@ function Top() {
   const items = html`${!saved && isPlay() && html`<label>save as <select value="" onChange=${saveAs}><option value="">…</option>
       ${Object.entries(FORMS).map(([form, text]) => html`<option key=${form} value=${form}>${text}</option>`)}</select></label>`}
     <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button>`;
-  return html`<${Head} title="coterie lab" home=${saved ? undefined : "#"} groups=${saved ? [] : GROUPS()} current=${here()} items=${items}>
+  return html`<${Head} title="coterie lab" home=${saved ? undefined : "#/"} groups=${saved ? [] : GROUPS()} current=${here()} items=${items}>
     <span role="status" class="quiet small">${copied.value}</span>${!saved && html`<button type="button" onClick=${share}>Share</button>`}<//>`;
 }
 
@@ -134,7 +145,7 @@ function Page() {
   return html`<${Top} />
     ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="play ${task.value ? "with-task" : ""}">
       ${lessons && task.value && html`<div class="task"><${lessons.Lesson} /><${challenges.Challenge} /></div>`}
-      <div class="run-area"><${Scenario} /><${Verdict} /><${Picture} /><${TimeBar} />
+      <div class="run-area"><${Scenario} /><${Verdict} /><${Picture} /><${TimeBar} />${!task.value && html`<${Explanation} />`}
         <div class="two"><${Moves} /><${States} /><${Events} /><${Branches} /></div></div>
     </main>`}
     <p class="hidden-text" aria-live="polite">${said.value}</p>

@@ -3,16 +3,35 @@
 No time appears here: leases end, votes expire and voters crash at any moment. A tenure is a vote from its
 grant on, with the interval of tokens that it allows. Numbers in brackets are those of the rules of
 docs/protocol/leased-rules.md. One configuration, one lock, for one holder at a time.
+
+In the link each process is a voter or a participant. Sessions expire, leases lapse and voters crash
+whenever they like; which votes were given, and which holds were entered, is noted beside the fields.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from coterie.algorithms.mutex.quorum.leased.frames import (
+    Data,
+    Grant,
+    Release,
+    Reply,
+    SessionName,
+    Yield,
+)
+from coterie.algorithms.mutex.quorum.leased.process import LOCK
 from coterie.lab.prove import Int, Page, Thing, choose, each, every, later, none, some, when
+from coterie.lab.prove.link import Link, Snapshot, Trial
+from coterie.lab.prove.worlds.leased import is_of, watched
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from coterie.lab.prove.plain import State, Things
     from coterie.lab.prove.terms import Formula
+    from coterie.lab.prove.worlds.leased import Given
+    from coterie.lab.prove.worlds.leased import Hold as Held
 
 PAGE = page = Page("leased-tokens", "for any number of voters and participants, and every coterie")
 
@@ -141,6 +160,22 @@ def give_back(y: Tenure, u: Int) -> None:
 
 
 @page.action
+def cross(y: Tenure, u: Int) -> None:
+    """The Grant meets a Release: the participant won't count the vote, and the voter will hear of it."""
+    when(has(y), none(Hold, lambda h: support(h, y)))
+    has[y] = False
+    returning[y] = True
+    used[y] = u
+
+
+@page.action
+def lose(y: Tenure) -> None:
+    """The session is over, so the participant counts the vote for no new hold [5.8]."""
+    when(has(y))
+    has[y] = False
+
+
+@page.action
 def take_back(y: Tenure) -> None:
     """[6.2, 6.3] The floor rises to what was used, but not above the interval."""
     when(returning(y), owner(y), up(at(y)))
@@ -154,6 +189,7 @@ def expire(y: Tenure) -> None:
     """[6.6] The participant cannot be asked, so all of the interval counts as used."""
     when(owner(y), up(at(y)))
     owner[y] = False
+    returning[y] = False
     floor[at(y)] = later(floor(at(y)), high(y))
 
 
@@ -162,6 +198,7 @@ def crash(v: Voter) -> None:
     when(up(v))
     up[v] = False
     owner[each] = lambda y: owner(y) & (at(y) != v)
+    returning[each] = lambda y: returning(y) & (at(y) != v)
 
 
 @page.action
@@ -268,3 +305,207 @@ by_repair = page.flaw("enters-by-a-repair")
 def repair_as_any_vote(y: Tenure, t: Int) -> None:
     when(free(y), t <= bound(at(y)))
     hand_out(y, t, t)
+
+
+Vote: TypeAlias = tuple[int, int, int]  # its voter, its number there, and its participant
+
+
+def _votes(now: Snapshot) -> dict[Vote, Given]:
+    return {
+        (process.me, number, given.participant): given
+        for process in now.processes
+        for number, given in enumerate(process.given, 1)
+    }
+
+
+def _state(now: Snapshot) -> State:
+    voters = {process.me: process for process in now.processes if process.voter is not None}
+    votes = _votes(now)
+    owners = {y for y in votes if voters[y[0]].owner == y[1]}
+    counted = {
+        _latest(votes, v, p.me, session) for p in now.processes for v, session in _in_hand(now, p)
+    }
+    used = {(y,): number for y in owners for number in _given_back(now, votes[y], y)[:1]}
+    has = {(y,) for y in counted if y is not None}
+    holds = {(p.me, k): hold for p in now.processes for k, hold in enumerate(p.holds_made, 1)}
+    state: State = {
+        "up": {(v,) for v in voters},
+        "floor": {(v,): _floor(process.voter) for v, process in voters.items()},
+        "bound": {(v,): process.voter.bound for v, process in voters.items()},
+        "given": {(y,) for y in votes},
+        "owner": {(y,) for y in owners},
+        "has": has,
+        "low": {(y,): given.low for y, given in votes.items()},
+        "high": {(y,): given.high for y, given in votes.items()},
+        "repaired": {(y,) for y, given in votes.items() if given.is_repair},
+        "returning": set(used),
+        "used": used,
+        "before": {(y, z) for y in votes for z in votes if y[0] == z[0] and y[1] < z[1]},
+        "entered": {(h,) for h in holds},
+        "token": {(h,): hold.token for h, hold in holds.items()},
+    }
+    return state | _support(now, holds, votes, has)
+
+
+def _floor(voter: Any) -> int:
+    ballot = voter.ballots.get(LOCK)
+    return int(voter.floor if ballot is None else ballot.floor)
+
+
+def _latest(
+    votes: dict[Vote, Given], voter: int, participant: int, of: tuple[Any, int]
+) -> Vote | None:
+    """Find the vote that a participant speaks of: the last one of a request in a session."""
+    session, request = of
+    found = [
+        y
+        for y, given in votes.items()
+        if (y[0], y[2], given.request) == (voter, participant, request) and is_of(session, given)
+    ]
+    return max(found, default=None)
+
+
+def _in_hand(now: Snapshot, process: Any) -> Iterator[tuple[int, tuple[Any, int]]]:
+    """Name the votes that a participant counts, or will when their Grants arrive, in order."""
+    bid = process.participant.bids.get(LOCK)
+    if bid is None:
+        return
+    for uplink, share in zip(process.participant.sessions.uplinks, bid.shares, strict=True):
+        session = SessionName(process.participant.sessions.name, uplink.number, uplink.nonce)
+        if share.vote is not None:
+            yield uplink.voter, (session, bid.number)
+        if not uplink.is_open or LOCK not in uplink.locks:
+            continue
+        for frame in now.links.get((uplink.voter, process.me), ()):
+            if isinstance(frame, Reply) and frame.seq > uplink.delivered:
+                granted = any(type(b) is Grant and b.number == bid.number for b in frame.bodies)
+                if granted and _is_ours(uplink, frame.session):
+                    yield uplink.voter, (frame.session, bid.number)
+
+
+def _is_ours(uplink: Any, session: SessionName) -> bool:
+    return session.number == uplink.number and uplink.nonce in (None, session.nonce)
+
+
+def _given_back(now: Snapshot, given: Given, y: Vote) -> list[int]:
+    """List the tokens that messages under way, which give a vote back, say were used: the next first."""
+    voter, _, me = y
+    process = next(each for each in now.processes if each.me == me)
+    link = next(each for each in now.processes if each.me == voter).voter.sessions.get(
+        process.participant.sessions.name
+    )
+    if link is None:
+        return []
+    sessions = process.participant.sessions
+    uplink = sessions.uplink(voter)
+    bodies = {
+        frame.seq: frame.bodies
+        for frame in now.links.get((me, voter), ())
+        if isinstance(frame, Data) and is_of(frame.session, given)
+    }
+    if is_of(SessionName(sessions.name, uplink.number, uplink.nonce), given):
+        bodies |= {parcel.seq: parcel.bodies for parcel in uplink.unacked}
+    return [
+        body.used
+        for seq in sorted(bodies)
+        if seq > link.delivered
+        for body in bodies[seq]
+        if isinstance(body, Yield | Release) and body.number == given.request
+    ]
+
+
+def _support(
+    now: Snapshot, holds: dict[Any, Held], votes: dict[Vote, Given], has: set[Any]
+) -> State:
+    """Say of each hold which votes it was entered with: of a new one by the votes in hand now."""
+    by, support = dict(now.past.get("by", {})), set(now.past.get("support", ()))
+    for h, hold in holds.items():
+        if (h,) in by:
+            continue
+        process = next(each for each in now.processes if each.me == h[0])
+        quorums = process.participant.quorums.quorums
+        by[h,] = next(tuple(sorted(q)) for q in quorums if q <= set(hold.supporters))
+        support |= {
+            (h, y)
+            for y, given in votes.items()
+            if (y,) in has
+            and not given.is_repair
+            and y[2] == h[0]
+            and given.low <= hold.token <= given.high
+        }
+    return {"by": by, "support": support}
+
+
+def _ways(before: State, after: State) -> Iterator[list[tuple[str, tuple[Any, ...]]]]:
+    """Name what a voter may have done, or a participant, between two states."""
+    saved = [("save", (*key, b)) for key, b in after["bound"].items() if before["bound"][key] != b]
+    high = before["high"]
+    lifted = [
+        ("lift", (*key, h)) for key, h in after["high"].items() if key in high and high[key] != h
+    ]
+    gone = sorted(before["owner"] - after["owner"])
+    new = [step for key in sorted(after["given"] - before["given"]) for step in _given(after, key)]
+    ends: list[list[tuple[str, tuple[Any, ...]]]] = [
+        [("take_back", key) for key in gone],
+        [("expire", key) for key in gone],
+    ]
+    ends += [[("crash", key), ("restart", key)] for key in sorted(after["up"])]
+    for end in ends:
+        yield [*saved, *lifted, *end, *new]
+    back = [
+        ("give_back", (*key, after["used"][key])) if key in after["returning"] else ("lose", key)
+        for key in sorted(before["has"] - after["has"])
+    ]
+    entered = [
+        ("enter", (*key, after["by"][key], after["token"][key]))
+        for key in sorted(after["entered"] - before["entered"])
+    ]
+    yield [*back, *entered]
+    yield [*entered, *back]
+
+
+def _given(after: State, key: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    low, high = after["low"][key], after["high"][key]
+    yield ("repair", (*key, low)) if key in after["repaired"] else ("grant", (*key, low, high))
+    if key in after["returning"]:
+        yield "cross", (*key, after["used"][key])
+
+
+def _place(action: str, args: tuple[Any, ...], _: Sequence[Any]) -> int:
+    match action:
+        case "save" | "crash" | "restart":
+            return int(args[0])
+        case "give_back" | "lose":
+            return int(args[0][2])
+        case _:
+            return int(args[0][0])
+
+
+def _things(processes: Sequence[Any]) -> Things:
+    quorums = processes[0].participant.quorums.quorums
+    return {
+        "Voter": [process.me for process in processes if process.voter is not None],
+        "Participant": [process.me for process in processes if process.voter is None],
+        "Quorum": [tuple(sorted(quorum)) for quorum in quorums],
+    }
+
+
+LINK = Link(
+    "leased",
+    _state,
+    sorts=(),
+    things=_things,
+    fixed=lambda processes: {
+        "member": lambda voter, quorum: voter in quorum,
+        "at": lambda vote: vote[0],
+        "who": lambda vote: vote[2],
+        "holder": lambda hold: hold[0],
+    },
+    place=_place,
+    lasting=("given",),
+    build=lambda trial, policy: watched(trial.size, 2, restarts=trial.restarts, policy=policy),
+    asks=lambda process: process.voter is None,
+    ways=_ways,
+    variants=("all",),
+    trials=(Trial(2, 1), Trial(3, 2, runs=10, restarts=1), Trial(5, 3, runs=10, restarts=2)),
+)

@@ -280,3 +280,30 @@ function Ghost({ move, number, fate, geometry, onMove, isLit }) {
     <circle cx=${x} cy=${y} r=${RADIUS} /><text x=${x} y=${y + 5}>${number < 10 ? number : "·"}${" "}</text>
     ${fate && html`<text class="badge" x=${x} y=${isDown(move) ? y + RADIUS + 16 : y - RADIUS - 7}>${fate.word}</text>`}</g>`;
 }
+
+const TRAVEL_MILLISECONDS = 180;
+
+export const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/** Let a message travel along its line, unless motion is not wanted; return what ends it early. */
+export function travel(frame, number, milliseconds = TRAVEL_MILLISECONDS) {
+  const group = isStill() ? null : frame?.querySelector(`.message[data-number="${number}"]`);
+  const line = group?.querySelector("line");
+  if (!line) return () => {};
+  const [x1, y1, x2, y2] = ["x1", "y1", "x2", "y2"].map((name) => Number(line.getAttribute(name)));
+  const dot = document.createElementNS("http://www.w3.org/2000/svg", "circle");
+  dot.setAttribute("class", "traveller");
+  dot.setAttribute("r", "7");
+  group.append(dot);
+  const begun = performance.now();
+  let next = 0;
+  const move = (now) => {
+    const share = Math.max(0, Math.min(1, (now - begun) / milliseconds)), eased = 1 - (1 - share) ** 2;
+    dot.setAttribute("cx", x1 + (x2 - x1) * eased);
+    dot.setAttribute("cy", y1 + (y2 - y1) * eased);
+    if (share < 1) next = requestAnimationFrame(move);
+    else dot.remove();
+  };
+  move(begun);
+  return () => { cancelAnimationFrame(next); dot.remove(); };
+}

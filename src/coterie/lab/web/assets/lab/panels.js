@@ -1,5 +1,5 @@
 // What stands around the diagram: the verdict, the moves, the events.
-import { download, html } from "../ui.js";
+import { capital, download, html } from "../ui.js";
 import { useEffect, useRef } from "../vendor/hooks.js";
 import { signal } from "../vendor/signals.js";
 import { kindOf } from "./kinds.js";
@@ -17,8 +17,6 @@ function headline(here) {
   if (hidden.value) return "Where each move leads is hidden in a challenge";
   return searching.value ? "Searching all that can follow…" : "Not judged";
 }
-
-const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function Verdict() {
   const here = fates.value?.here;
@@ -56,6 +54,30 @@ export function TimeBar() {
 
 export function runUntilQuiet() {
   if (place.value?.enabled.some((move) => move.kind === "deliver")) makeNow("run");
+}
+
+const SEEN = "coterie-explained";
+const isKnown = signal(readKnown());
+
+function readKnown() {
+  try { return localStorage.getItem(SEEN) !== null; } catch { return false; }
+}
+
+function noteKnown(event) {
+  if (event.currentTarget.open || isKnown.value || !matchMedia("(min-width: 52.01rem)").matches) return;
+  isKnown.value = true;
+  try { localStorage.setItem(SEEN, "yes"); } catch { /* a page without storage explains itself again */ }
+}
+
+/** What the signs of the diagram mean, and what to try: open until the reader closes it. */
+export function Explanation() {
+  return html`<details class="explanation" open=${!isKnown.value && matchMedia("(min-width: 52.01rem)").matches} onToggle=${noteKnown}><summary>What do I see?</summary><dl>
+    <div><dt><span class="sign-of ghost-sign"></span> a circle</dt><dd>a move that could come next: click it, or press its number</dd></div>
+    <div><dt><span class="sign-of arrow-sign"></span> a dashed arrow</dt><dd>a message on its way; it arrives when you deliver it</dd></div>
+    <div><dt><span class="sign-of waiting-sign"></span> hatched</dt><dd>the process has asked, and waits</dd></div>
+    <div><dt><span class="sign-of inside-sign"></span> green</dt><dd>the process is inside; two at once is a violation</dd></div>
+    <div><dt><span class="is-safe fate">safe</span>, <span class="is-risky fate">risky</span>, <span class="is-lost fate">lost</span></dt><dd>all that can follow was searched: nothing can go wrong, it still can, it cannot be put right any more</dd></div>
+    <div><dt>What to try</dt><dd>make a move that is ${saved ? "another one" : html`risky, then one that is lost; go back, and save it. Or take a <a href="#/break">challenge</a>`}</dd></div></dl></details>`;
 }
 
 let byRow = false; // whether the last move was made by a key in the list, which then goes on there

@@ -2,12 +2,11 @@
 import { html } from "../ui.js";
 import { useEffect, useLayoutEffect, useRef } from "../vendor/hooks.js";
 import { computed, signal } from "../vendor/signals.js";
-import { Diagram, Geometry, Names, layoutOf } from "./diagram.js";
+import { Diagram, Geometry, Names, layoutOf, travel } from "./diagram.js";
 import { cursor, fates, first, go, isConcurrent, looked, make, moves, place, steps } from "./run.js";
 
 const SHOWN_MAX = 120; // steps drawn at once; the others are a click away
 const ZOOM_LEAST = 0.4, ZOOM_MOST = 4;
-const TRAVEL_MILLISECONDS = 180;
 const NARROW = 640;
 
 const layout = computed(() => layoutOf(steps.value));
@@ -16,8 +15,6 @@ const zoom = signal(1);
 const hiddenLanes = signal({ of: "", lanes: new Set() }); // of a first line: another algorithm has other processes
 export const pointed = signal(""); // a move whose row is pointed at
 export const found = signal(new Set()); // steps that a search for events has found
-
-export const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 function hiddenHere() { return hiddenLanes.value.of === first.value ? hiddenLanes.value.lanes : new Set(); }
 
@@ -34,27 +31,9 @@ function useTravel(frame) {
   useEffect(() => {
     const isMove = cursor.value === before.current + 1;
     before.current = cursor.value;
-    if (!isMove || isStill()) return undefined;
+    if (!isMove) return undefined;
     const arrived = steps.value[cursor.value]?.records.find((record) => record.kind === "delivered");
-    const group = arrived && frame.current?.querySelector(`.message[data-number="${arrived.number}"]`);
-    const line = group?.querySelector("line");
-    if (!line) return undefined;
-    const [x1, y1, x2, y2] = ["x1", "y1", "x2", "y2"].map((name) => Number(line.getAttribute(name)));
-    const dot = document.createElementNS("http://www.w3.org/2000/svg", "circle");
-    dot.setAttribute("class", "traveller");
-    dot.setAttribute("r", "7");
-    group.append(dot);
-    const begun = performance.now();
-    let next = 0;
-    const move = (now) => {
-      const share = Math.min(1, (now - begun) / TRAVEL_MILLISECONDS), eased = 1 - (1 - share) ** 2;
-      dot.setAttribute("cx", x1 + (x2 - x1) * eased);
-      dot.setAttribute("cy", y1 + (y2 - y1) * eased);
-      if (share < 1) next = requestAnimationFrame(move);
-      else dot.remove();
-    };
-    move(begun);
-    return () => { cancelAnimationFrame(next); dot.remove(); };
+    return arrived && travel(frame.current, arrived.number);
   }, [cursor.value, steps.value]);
 }
 
