@@ -58,7 +58,7 @@ class Comparison(BesideTheory, frozen=True, kw_only=True):
     """All costs of one mutex with so many processes."""
 
     seeds: int
-    idle: Measure  # messages per entry, one requester at a time, each another than the last
+    idle: Measure  # messages per entry, one requester at a time; they take turns
     again: Measure  # messages per entry when the same process enters again
     saturated: Measure  # messages per entry, everyone always wants in
     client_delay: Measure  # the longest seen; a mean under other conditions than theory assumes
