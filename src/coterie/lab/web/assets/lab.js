@@ -145,7 +145,7 @@ function Page() {
   return html`<${Top} />
     ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="play ${task.value ? "with-task" : ""}">
       ${lessons && task.value && html`<div class="task"><${lessons.Lesson} /><${challenges.Challenge} /></div>`}
-      <div class="run-area"><${Scenario} /><${Verdict} /><${Picture} /><${TimeBar} /><${Explanation} />
+      <div class="run-area"><${Scenario} /><${Verdict} /><${Picture} /><${TimeBar} />${!task.value && html`<${Explanation} />`}
         <div class="two"><${Moves} /><${States} /><${Events} /><${Branches} /></div></div>
     </main>`}
     <p class="hidden-text" aria-live="polite">${said.value}</p>
