@@ -426,7 +426,8 @@ def test_status_goes_by_the_quorum_though_a_wrong_disk_answers_first(tmp_path: P
             wrong = await made.start("c")
 
             class Hasty(Visit):
-                async def learn(self) -> Membership:
+                async def learn(self, limit: float = math.inf) -> Membership:
+                    del limit
                     return wrong.voting.membership
 
             visit = make_visit(made.url)
