@@ -33,7 +33,7 @@ SESSIONS = b"coterie/s/"
 CHALLENGE, HINT, LIFE = b".c", b".h", b".w"
 
 
-class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
+class EtcdSessionRecord(msgspec.Struct, frozen=True, array_like=True):
     """What the key of a session says."""
 
     participant: str
@@ -41,20 +41,20 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 encode_record = msgspec.msgpack.Encoder().encode
-_decode_record = msgspec.msgpack.Decoder(SessionRecord).decode
+_decode_record = msgspec.msgpack.Decoder(EtcdSessionRecord).decode
 
 
 class SessionState(NamedTuple):
     """A session as an answer shows it; each field is 0, empty or None where its key is not there."""
 
-    record: SessionRecord
+    record: EtcdSessionRecord
     revision: int  # of the last change of the record
     challenge: int = 0  # the revision in which it was created
     is_present: bool = False  # whether the hint is there
     life: str = ""
 
 
-class Entry(NamedTuple):
+class EtcdEntry(NamedTuple):
     """An entry of a queue."""
 
     key: bytes
@@ -87,7 +87,7 @@ def entry(ticket: Ticket, session: str) -> bytes:
     return queue(ticket.lock) + f"{mode}.{session}.{ticket.attempt}".encode()
 
 
-def read_entry(found: KeyValue) -> Entry:
+def read_entry(found: KeyValue) -> EtcdEntry:
     """Read the key of an entry; one that makes no sense is in the way of all as long as it is there."""
     lock, _, rest = found.key[len(QUEUES) :].decode(errors="replace").partition(":")
     counts = not found.lease
@@ -96,7 +96,7 @@ def read_entry(found: KeyValue) -> Entry:
         ticket = Ticket(unquote(lock), mode == "s", int(attempt))
     except ValueError:
         ticket, session, counts = Ticket(unquote(lock), False, 0), "?", False
-    return Entry(found.key, ticket, session, found.created, counts, found.value)
+    return EtcdEntry(found.key, ticket, session, found.created, counts, found.value)
 
 
 def session(name: str) -> bytes:

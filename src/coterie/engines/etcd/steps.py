@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from coterie.engines.cas.steps import Wake
     from coterie.engines.etcd.channel import EtcdChannel
-    from coterie.engines.etcd.keys import Entry, SessionState
+    from coterie.engines.etcd.keys import EtcdEntry, SessionState
     from coterie.engines.etcd.messages import KeyChange, KeyValue
     from coterie.engines.queue.server import Author, Ticket
     from coterie.errors import ConfigError
@@ -62,13 +62,13 @@ T = TypeVar("T")
 _encode_author = msgspec.msgpack.Encoder().encode
 
 
-class OwnEntry:
+class JoinedEntry:
     """An entry of ours that is there, as far as we know."""
 
     def __init__(self, number: int) -> None:
         """Begin with the revision in which it was created."""
         self.number = number
-        self.before: list[Entry] = []  # in its way
+        self.before: list[EtcdEntry] = []  # in its way
         self.is_first = False  # as the end of the nearest one has shown
         self._near = b""  # whose end is watched
         self._watching: asyncio.Task[None] | None = None
@@ -101,7 +101,7 @@ class EtcdSteps:
         self._is_crowded = False  # so many sessions that one answer has not all
         self._seen = 0  # the highest revision of any answer: an older one shows nothing new
         self._inspect_at = 0.0  # when to read again what stands below the sessions before us
-        self._entries: dict[Ticket, OwnEntry] = {}
+        self._entries: dict[Ticket, JoinedEntry] = {}
         # A join of these was not answered, and may be carried out after they are left.
         self._doubtful: set[Ticket] = set()
         self._letters = itertools.count(1)
@@ -121,7 +121,7 @@ class EtcdSteps:
     async def open(self) -> tuple[float, ServerPast]:
         """Write the record, which says by its absence that the session is over."""
         await self._presence.begin(self._limit)
-        record = keys.encode_record(keys.SessionRecord(self._participant, self._lease))
+        record = keys.encode_record(keys.EtcdSessionRecord(self._participant, self._lease))
         puts = [api.put(self._key, record, 0), self._presence.put()]
         sent_at = system.now()
         answer = await self._transact(
@@ -307,7 +307,7 @@ class EtcdSteps:
             self._forget(leaving)
         if not answer.succeeded:
             return await self._join_again(ticket, *answer.reads)
-        own = self._entries[ticket] = OwnEntry(answer.revision)
+        own = self._entries[ticket] = JoinedEntry(answer.revision)
         self._note_before(ticket, own, _read_entries(reversed(answer.reads[0])))
         return FOREVER, self._sight(own, {})
 
@@ -318,7 +318,7 @@ class EtcdSteps:
             raise SessionLost(f"{self._channel}: the session is over")
         if not found:
             raise Unavailable(f"{self._channel}: the entry is gone")
-        self._entries[ticket] = OwnEntry(found[0].created)
+        self._entries[ticket] = JoinedEntry(found[0].created)
         past, sights = await self.look([ticket])
         if ticket not in sights:
             raise Unavailable(f"{self._channel}: the entry is gone")
@@ -346,7 +346,7 @@ class EtcdSteps:
         before = itertools.chain.from_iterable(own.before for own in self._entries.values())
         return sorted({e.session for e in before if e.counts} - {self._session})
 
-    def _learn(self, ticket: Ticket, own: OwnEntry, found: Sequence[KeyValue]) -> bool:
+    def _learn(self, ticket: Ticket, own: JoinedEntry, found: Sequence[KeyValue]) -> bool:
         """Note what is in the way of an entry; return False if the entry is not there."""
         line = _read_entries(found)
         if not line or line[-1].number != own.number:
@@ -355,7 +355,7 @@ class EtcdSteps:
         self._note_before(ticket, own, before)
         return True
 
-    def _note_before(self, ticket: Ticket, own: OwnEntry, before: list[Entry]) -> None:
+    def _note_before(self, ticket: Ticket, own: JoinedEntry, before: list[EtcdEntry]) -> None:
         """Hear of the end of the nearest entry in the way; nothing joins before us."""
         if not any(each.before for each in self._entries.values()):
             # Most waits are over before a look at the sessions is worth its request.
@@ -365,7 +365,7 @@ class EtcdSteps:
             near = before[-1]
             own.watch(near.key, partial(self._await_end, ticket, own, near, self._seen))
 
-    def _sight(self, own: OwnEntry, counted: Mapping[str, CountedSession | None]) -> Sight:
+    def _sight(self, own: JoinedEntry, counted: Mapping[str, CountedSession | None]) -> Sight:
         """Return what is in the way of an entry; sessions that were not looked at are counted later."""
         before = [] if own.is_first else own.before
         unknown = {e.session: CountedSession(e.session, 0, self._lease) for e in before}
@@ -374,7 +374,9 @@ class EtcdSteps:
             own.number, [EntryBefore(e.ticket.shared, e.session, known[e.session]) for e in before]
         )
 
-    async def _await_end(self, ticket: Ticket, own: OwnEntry, near: Entry, seen: int) -> None:
+    async def _await_end(
+        self, ticket: Ticket, own: JoinedEntry, near: EtcdEntry, seen: int
+    ) -> None:
         """Wake those who wait when an entry has gone, which was there in the revision `seen`."""
         waiting = await self._watches.until_deleted(near.key)
         try:
@@ -445,13 +447,13 @@ class EtcdSteps:
             found = [*itertools.chain.from_iterable(await self._read(reads, is_newest=True))]
         every = _read_entries(found)
         living = await self._states({e.session for e in every if e.counts})
-        lines: dict[str, list[Entry]] = {}
+        lines: dict[str, list[EtcdEntry]] = {}
         for each in sorted(every, key=lambda e: e.number):
             if not each.counts or each.session in living:
                 lines.setdefault(each.ticket.lock, []).append(each)
         return {lock: _shown(line) for lock, line in lines.items()}
 
-    async def _line(self, lock: str) -> list[Entry]:
+    async def _line(self, lock: str) -> list[EtcdEntry]:
         (found,) = await self._read([_range_of(lock)], is_newest=True)
         return _read_entries(found)
 
@@ -616,11 +618,11 @@ def _read_to(ticket: Ticket, number: int) -> bytes:
     return api.get(start, end, order=api.ASCENDING, created_before=number + 1, keys_only=True)
 
 
-def _read_entries(found: Iterable[KeyValue]) -> list[Entry]:
+def _read_entries(found: Iterable[KeyValue]) -> list[EtcdEntry]:
     return [keys.read_entry(each) for each in found]
 
 
-def _shown(line: Sequence[Entry]) -> list[QueueEntry]:
+def _shown(line: Sequence[EtcdEntry]) -> list[QueueEntry]:
     count = inside([entry.ticket.shared for entry in line])
     return [
         QueueEntry(read_author(entry.author), entry.ticket.shared, place < count, entry.number)
