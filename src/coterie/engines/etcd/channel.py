@@ -50,10 +50,6 @@ OPTIONS: list[tuple[str, Any]] = [
 ]
 
 
-class OutOfSpace(Unavailable):
-    """etcd has no space: it reads and deletes, but some versions carry out no transaction, not even of reads."""
-
-
 class EtcdChannel:
     """A connection to one member at a time, with the credentials of a user.
 
@@ -148,8 +144,6 @@ class EtcdChannel:
             return Unavailable(f"{self}: no answer in time")
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return ConfigError(f"{self}: not an etcd of version 3.4 or newer: {details}")
-        if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return OutOfSpace(f"{self}: {NOISE.sub('', details)}")
         if code in {
             grpc.StatusCode.UNAUTHENTICATED,
             grpc.StatusCode.PERMISSION_DENIED,

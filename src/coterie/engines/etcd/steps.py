@@ -12,6 +12,8 @@ with r for the counter. The lease of etcd says when to begin to count, and nothi
 
 While no program has died, nothing is written for leases, however many wait. A challenge is answered by a deletion, which an etcd takes
 that is out of space: so that ends no hold.
+
+No transaction is made that only reads: etcd up to 3.5.6 dies of one whose client gives up waiting (etcd#14110, etcd#14891).
 """
 
 from __future__ import annotations
@@ -30,7 +32,6 @@ from coterie.engines.cas.session import BEATS_PER_LEASE
 from coterie.engines.cas.steps import CountedSession, EntryBefore, Renewal, ServerPast, Sight
 from coterie.engines.etcd import keys
 from coterie.engines.etcd import messages as api
-from coterie.engines.etcd.channel import OutOfSpace
 from coterie.engines.etcd.presence import Presence
 from coterie.engines.etcd.values import EtcdValues
 from coterie.engines.etcd.watches import Watches
@@ -41,7 +42,15 @@ from coterie.errors import CoterieError, Unavailable
 from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Coroutine,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from coterie.engines.cas.steps import Wake
     from coterie.engines.etcd.channel import EtcdChannel
@@ -70,12 +79,18 @@ class JoinedEntry:
         self.number = number
         self.before: list[EtcdEntry] = []  # in its way
         self.is_first = False  # as the end of the nearest one has shown
+        self.is_there = True
         self._near = b""  # whose end is watched
         self._watching: asyncio.Task[None] | None = None
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether the nearest one is there still, as far as etcd has said."""
+        return self._watching is not None and not self._watching.done()
+
     def watch(self, near: bytes, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Watch the end of the nearest one in its way, unless that is watched already."""
-        if near != self._near or self._watching is None or self._watching.done():
+        if near != self._near or not self.is_watched:
             self.unwatch()
             self._near, self._watching = near, asyncio.ensure_future(work())
 
@@ -135,7 +150,9 @@ class EtcdSteps:
 
     async def find(self) -> int | None:
         """Return how many renewals were confirmed; one that was not has left nothing to be known of."""
-        own = (await self._states([self._session])).get(self._session)
+        found = await self._read_newest(api.get(*keys.of_session(self._session)))
+        with sensible(self._channel):
+            own = keys.read_sessions(found).get(self._session)
         return self._count if own is not None and own.revision == self._revision else None
 
     async def renew(self, counter: int) -> Renewal | None:
@@ -160,16 +177,18 @@ class EtcdSteps:
         A majority is asked: what a member says that lags behind may be older than a challenge.
         """
         limit = KEYS_PER_SESSION * (NEIGHBOURS + 1)
-        end = keys.after(keys.SESSIONS)
+        end, beat = keys.after(keys.SESSIONS), self._beat
         sent_at = system.now()
         if not self._is_crowded:
-            found = await self._read_newest(api.get(keys.SESSIONS, end, limit=limit))
+            found = await self._read_newest(api.get(keys.SESSIONS, end, limit=limit), beat)
             self._is_crowded = len(found) == limit
         if self._is_crowded:
             sent_at = system.now()
-            found = await self._read_newest(api.get(self._key, end, limit=limit))
+            found = await self._read_newest(api.get(self._key, end, limit=limit), beat)
             if len(found) < limit:
-                found += await self._read_newest(api.get(keys.SESSIONS, self._key, limit=limit))
+                found += await self._read_newest(
+                    api.get(keys.SESSIONS, self._key, limit=limit), beat
+                )
         with sensible(self._channel):
             states = keys.read_sessions(found)
         later = {name: state for name, state in states.items() if name >= self._session}
@@ -308,7 +327,8 @@ class EtcdSteps:
         if not answer.succeeded:
             return await self._join_again(ticket, *answer.reads)
         own = self._entries[ticket] = JoinedEntry(answer.revision)
-        self._note_before(ticket, own, _read_entries(reversed(answer.reads[0])))
+        before = _read_entries(reversed(answer.reads[0]))
+        self._note_before(ticket, own, before, answer.revision)
         return FOREVER, self._sight(own, {})
 
     async def _join_again(
@@ -326,16 +346,22 @@ class EtcdSteps:
 
     async def look(self, tickets: Sequence[Ticket]) -> tuple[ServerPast, dict[Ticket, Sight]]:
         """Read what is in the way of these entries, and at times what stands below the sessions of those."""
-        asked = {t: own for t in tickets if (own := self._entries.get(t)) and not own.is_first}
+        for ticket in tickets:
+            if (own := self._entries.get(ticket)) and not (own.is_first or own.is_watched):
+                own.is_there = await self._read_way(ticket, own)
         names = self._to_inspect()
-        reads = [_read_to(ticket, own.number) for ticket, own in asked.items()]
-        found = iter(await self._read([*reads, *(api.get(*keys.of_session(n)) for n in names)]))
-        gone = {t for t, own in asked.items() if not self._learn(t, own, next(found))}
-        with sensible(self._channel):
-            shown = keys.read_sessions(itertools.chain.from_iterable(found))
+        shown = await self._states(names)
+        if gone := set(names) - shown.keys():
+            await self._read_again(gone)
         counted = dict.fromkeys(names, None) | await self._challenge(shown)
-        there = {t: own for t in tickets if t not in gone and (own := self._entries.get(t))}
+        there = {t: o for t in tickets if (o := self._entries.get(t)) and o.is_there}
         return FOREVER, {ticket: self._sight(own, counted) for ticket, own in there.items()}
+
+    async def _read_again(self, gone: set[str]) -> None:
+        """See whether entries are left of sessions that are over: most have left with them."""
+        for ticket, own in list(self._entries.items()):
+            if not own.is_first and any(e.session in gone for e in own.before):
+                own.is_there = await self._read_way(ticket, own)
 
     def _to_inspect(self) -> list[str]:
         """Return the sessions before us if it is time to read them."""
@@ -346,24 +372,27 @@ class EtcdSteps:
         before = itertools.chain.from_iterable(own.before for own in self._entries.values())
         return sorted({e.session for e in before if e.counts} - {self._session})
 
-    def _learn(self, ticket: Ticket, own: JoinedEntry, found: Sequence[KeyValue]) -> bool:
-        """Note what is in the way of an entry; return False if the entry is not there."""
-        line = _read_entries(found)
+    async def _read_way(self, ticket: Ticket, own: JoinedEntry) -> bool:
+        """Read what is in the way of an entry; return False if the entry is not there."""
+        answer = await self._read(_read_to(ticket, own.number))
+        line = _read_entries(answer.keys)
         if not line or line[-1].number != own.number:
             return False
         before = [e for e in line[:-1] if not (ticket.shared and e.ticket.shared)]
-        self._note_before(ticket, own, before)
+        self._note_before(ticket, own, before, answer.revision)
         return True
 
-    def _note_before(self, ticket: Ticket, own: JoinedEntry, before: list[EtcdEntry]) -> None:
-        """Hear of the end of the nearest entry in the way; nothing joins before us."""
+    def _note_before(
+        self, ticket: Ticket, own: JoinedEntry, before: list[EtcdEntry], seen: int
+    ) -> None:
+        """Hear of the end of the nearest entry in the way, which was there in the revision `seen`; none joins before us."""
         if not any(each.before for each in self._entries.values()):
             # Most waits are over before a look at the sessions is worth its request.
             self._inspect_at = system.now() + self._lease / GRACES_PER_LEASE
         own.before = before
         if before and self._entries.get(ticket) is own:
             near = before[-1]
-            own.watch(near.key, partial(self._await_end, ticket, own, near, self._seen))
+            own.watch(near.key, partial(self._await_end, ticket, own, near, seen))
 
     def _sight(self, own: JoinedEntry, counted: Mapping[str, CountedSession | None]) -> Sight:
         """Return what is in the way of an entry; sessions that were not looked at are counted later."""
@@ -441,11 +470,9 @@ class EtcdSteps:
     async def lines(self, locks: Sequence[str] | None) -> dict[str, list[QueueEntry]]:
         """Read queues; each lock is read at one revision."""
         if locks is None:
-            found = await self._pages()
+            every = _read_entries(await self._pages())
         else:
-            reads = [_range_of(lock) for lock in locks]
-            found = [*itertools.chain.from_iterable(await self._read(reads, is_newest=True))]
-        every = _read_entries(found)
+            every = [entry for lock in locks for entry in await self._line(lock)]
         living = await self._states({e.session for e in every if e.counts})
         lines: dict[str, list[EtcdEntry]] = {}
         for each in sorted(every, key=lambda e: e.number):
@@ -454,8 +481,9 @@ class EtcdSteps:
         return {lock: _shown(line) for lock, line in lines.items()}
 
     async def _line(self, lock: str) -> list[EtcdEntry]:
-        (found,) = await self._read([_range_of(lock)], is_newest=True)
-        return _read_entries(found)
+        start = keys.queue(lock)
+        read = api.get(start, keys.after(start), order=api.ASCENDING)
+        return _read_entries(await self._read_newest(read))
 
     async def _pages(self, *, keys_only: bool = False) -> list[KeyValue]:
         """Read all entries, some at a time."""
@@ -463,62 +491,43 @@ class EtcdSteps:
         start, end = keys.QUEUES, keys.after(keys.QUEUES)
         while True:
             read = api.get(start, end, limit=PAGE, keys_only=keys_only)
-            (page,) = await self._read([read], is_newest=True)
+            page = await self._read_newest(read)
             found += page
             if len(page) < PAGE:
                 return found
             start = page[-1].key + b"\0"
 
-    async def _states(self, names: Iterable[str]) -> dict[str, SessionState]:
+    async def _states(self, names: Collection[str]) -> dict[str, SessionState]:
         """Read sessions; those that are over are left out."""
-        reads = [api.get(*keys.of_session(name)) for name in sorted(names)]
-        found = await self._read(reads, is_newest=True)
+        if not names:
+            return {}
+        if self._is_crowded or len(names) == 1:
+            ranges = [keys.of_session(name) for name in names]
+        else:
+            ranges = [(keys.SESSIONS, keys.after(keys.SESSIONS))]
+        found = await asyncio.gather(*(self._read(api.get(*each)) for each in ranges))
         with sensible(self._channel):
-            return keys.read_sessions(itertools.chain.from_iterable(found))
+            states = keys.read_sessions(each for answer in found for each in answer.keys)
+        return {name: states[name] for name in names if name in states}
 
-    async def _read(
-        self, reads: Sequence[bytes], *, is_newest: bool = False
-    ) -> list[list[KeyValue]]:
-        """Read ranges at the member that is asked, or at a majority if that one lags behind what we have seen.
+    async def _read(self, read: bytes) -> api.FoundKeys:
+        """Read a range at the member that is asked, or at a majority if that one lags behind what we have seen.
 
         What is read later is not older: so a session that is not there, of an entry that is, has ended.
         """
-        found = []
-        for part in _parts(reads):
-            revision, answers = await self._read_once(part, is_newest=is_newest)
-            if revision < self._seen:
-                revision, answers = await self._read_once(part, is_newest=True)
-            self._seen = max(self._seen, revision)
-            found += answers
-        return found
+        answer = await self._read_once(read + api.SERIALIZABLE)
+        if answer.revision < self._seen:
+            answer = await self._read_once(read)
+        self._seen = max(self._seen, answer.revision)
+        return answer
 
-    async def _read_once(
-        self, reads: Sequence[bytes], *, is_newest: bool
-    ) -> tuple[int, list[list[KeyValue]]]:
-        each = [read if is_newest else read + api.SERIALIZABLE for read in reads]
-        if len(each) > 1:
-            with contextlib.suppress(OutOfSpace):
-                return await self._read_together(each)
-        answers = [await self._read_one(read) for read in each]
-        return min((answer.revision for answer in answers), default=self._seen), [
-            answer.keys for answer in answers
-        ]
+    async def _read_newest(self, read: bytes, limit: float = 0.0) -> list[KeyValue]:
+        return (await self._read_once(read, limit)).keys
 
-    async def _read_together(self, reads: Sequence[bytes]) -> tuple[int, list[list[KeyValue]]]:
-        written = await self._call("KV/Txn", api.transaction([], [api.chunk(1, r) for r in reads]))
-        with sensible(self._channel):
-            answer = api.done(written)
-            if len(answer.reads) != len(reads):
-                raise ValueError("an answer to something else")
-            return answer.revision, answer.reads
-
-    async def _read_one(self, read: bytes, limit: float = 0.0) -> api.FoundKeys:
+    async def _read_once(self, read: bytes, limit: float = 0.0) -> api.FoundKeys:
         written = await self._call("KV/Range", read, limit)
         with sensible(self._channel):
             return api.found(written)
-
-    async def _read_newest(self, read: bytes) -> list[KeyValue]:
-        return (await self._read_one(read, self._beat)).keys
 
     async def _delete(self, request: bytes, limit: float = 0.0) -> bool:
         """Delete a key; return whether it was there."""
@@ -550,8 +559,7 @@ class EtcdSteps:
 
     async def _read_mail(self) -> None:
         with contextlib.suppress(CoterieError):
-            (found,) = await self._read([api.get(*self._mailbox)], is_newest=True)
-            for letter in found:
+            for letter in await self._read_newest(api.get(*self._mailbox)):
                 await self._open(letter.key, letter.value)
 
     def _receive(self, change: KeyChange) -> None:
@@ -604,11 +612,6 @@ class EtcdSteps:
 def _counted(name: str, state: SessionState) -> CountedSession:
     """Return a session with the revision of its challenge; without one it is not counted."""
     return CountedSession(name, state.challenge, state.record.lease)
-
-
-def _range_of(lock: str) -> bytes:
-    start = keys.queue(lock)
-    return api.get(start, keys.after(start), order=api.ASCENDING)
 
 
 def _read_to(ticket: Ticket, number: int) -> bytes:
