@@ -23,8 +23,8 @@ from coterie.errors import CoterieError, Unavailable
 if TYPE_CHECKING:
     from coterie.engines.etcd.channel import EtcdChannel
 
-PER_LEASE = 4  # of the session: so the hint is gone early, and counting takes most of the time
-SECONDS_MIN = 2  # which etcd would make of less, if it is set up as it comes
+PER_LEASE = 5  # of the session: so the hint is gone early, and counting takes most of the time
+SECONDS_MIN = 1  # etcd makes 2 of it, if it is set up as it comes
 BEATS_PER_LEASE = 3
 RETRY_SECONDS = 0.5
 
