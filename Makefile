@@ -6,12 +6,13 @@ PEERS := $(VENV)/peers
 TRANSACTION_PEERS := $(VENV)/transaction-peers
 ENGINES := $(VENV)/engines
 SITE := $(VENV)/site
+RELEASE := $(VENV)/release
 PIN := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--custom-compile-command "make requirements"
 # Not dask and gpu: they are heavy, and the tests need nothing of them.
 EXTRAS := bench browser dev etcd explore fast mariadb otel postgresql prove recipes redis tooz web zookeeper
 
-.PHONY: run quick test test-real test-pure check bench bench-files bench-locks bench-transactions docs site requirements clean
+.PHONY: run quick test test-real test-pure check bench bench-files bench-locks bench-transactions docs site release-check requirements clean
 
 run: $(READY)  ## set up; five nodes on this machine, workers that fight for a lock, one node killed
 	$(BIN)/coterie demo
@@ -78,6 +79,9 @@ site: $(READY) $(SITE)/ready  ## build the docs and the reference of the API int
 	$(BIN)/python docs/record.py --live > /dev/null
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 
+release-check: $(RELEASE)/ready  ## build the last commit twice and judge it; sdist, wheel and bill of materials in dist/
+	$(RELEASE)/bin/python -m release.check
+
 requirements: $(READY)  ## pin the newest versions of everything
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile $(PIN) $(EXTRAS:%=--extra %) pyproject.toml requirements-build.in -o requirements.txt
@@ -85,6 +89,7 @@ requirements: $(READY)  ## pin the newest versions of everything
 	$(BIN)/uv pip compile $(PIN) requirements-engines.in -o requirements-engines.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt requirements-site.in -o requirements-site.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt requirements-peers.in -o requirements-peers.txt
+	$(BIN)/uv pip compile $(PIN) requirements-release.in -o requirements-release.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt -c requirements-peers.txt \
 		benchmarks/transactions/requirements.in -o benchmarks/transactions/requirements.txt
 
@@ -103,6 +108,11 @@ $(ENGINES)/ready: requirements-engines.txt
 $(SITE)/ready: requirements-site.txt
 	$(PYTHON) -m venv $(SITE)
 	$(SITE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-site.txt
+	touch $@
+
+$(RELEASE)/ready: requirements-release.txt
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-release.txt
 	touch $@
 
 # A peer whose client is not there is left out, so this may fail.

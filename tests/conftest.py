@@ -28,6 +28,7 @@ REAL_FILES = (
     "test_dashboard_browser.py",
     "test_deploy.py",
     "test_exercises_browser.py",
+    "test_first_minute_browser.py",
     "test_lab_browser.py",
     "test_mix_ups_page.py",
     "test_trial_browser.py",

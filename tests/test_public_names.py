@@ -68,7 +68,7 @@ NAMES: dict[str, str] = {
     "join_store": f"{STORE} close_source facts",
     "WallClock": "boot host_name life lock monotonic move now pid random set sync syncer wall",
     "LocalCluster": "nodes start stop url",
-    "Metrics": "held holds losses missed obtained text waits",
+    "Metrics": "held holds job_seen jobs losses missed obtained run_began run_ended text waits",
     "histogram": "add buckets count seconds",
     "Simulation": "after ask entries leave process random run size when_inside when_quiet when_silent",
     "Laboratory": "attempt catalogue fates hint map open play play_whole reaches way",

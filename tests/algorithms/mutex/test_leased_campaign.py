@@ -169,7 +169,9 @@ MUTANTS: dict[str, Rule] = {
     ),
     "voter accepts frames of sessions it does not know": Rule(
         Voter,
-        "            if not opening:\n                out.send(sender, Nack(frame.session))\n"
+        "            if not opening:\n"
+        "                # sometimes: a frame of a session that a voter has forgotten is refused\n"
+        "                out.send(sender, Nack(frame.session))\n"
         "            return\n",
         "            self.sessions[frame.session.participant] = Downlink(frame.session, sender)\n",
         "crash",

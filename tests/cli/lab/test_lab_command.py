@@ -147,7 +147,7 @@ def test_answers_are_graded_from_addresses_and_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers, scenario, trace = (tmp_path / name for name in ("anna.txt", "ben.txt", "eve.jsonl"))
-    answers.write_text(f"{DEADLOCK}\nhttp://127.0.0.1:8421/{DEADLOCK}@6\n")
+    answers.write_text(f"{DEADLOCK} # 2 hints\nhttp://127.0.0.1:8421/{DEADLOCK}@6\n")
     scenario.write_text(
         "maekawa 3 variant=basic\nacquire 1\n  1 > 2  Request(1.1)\nacquire 2\nacquire 3\nrun\n"
     )

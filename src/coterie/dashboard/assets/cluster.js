@@ -1,7 +1,7 @@
 // The dashboard: one stream of changes, tables that show them, nothing that acts on the cluster.
 import { render } from "./vendor/preact.js";
 import { computed, effect, signal } from "./vendor/signals.js";
-import { Chip, Drawing, Sparkline, ThemeSwitch, age, clock, html, now, setClock } from "./ui.js";
+import { Chip, Drawing, Head, Sparkline, age, clock, html, now, setClock } from "./ui.js";
 import { SharedStream } from "./stream.js";
 
 const RATES_KEPT = 300; // looks, about five minutes
@@ -105,14 +105,10 @@ const oldest = (lock) => Math.min(Infinity, ...lock.waiters.map((waiter) => wait
 
 function Top() {
   const snapshot = state.value;
-  return html`<header class="top">
-    <h1>${snapshot ? snapshot.name : "coterie"}</h1>
-    ${snapshot && html`<span class="quiet">${snapshot.kind}</span><${Health} snapshot=${snapshot} />`}
-    <span class="spring"></span>
+  return html`<${Head} title=${snapshot ? snapshot.name : "coterie"}>
+    ${snapshot && html`<span class="quiet small">${snapshot.kind}</span><${Health} snapshot=${snapshot} />`}
     <${Freshness} />
-    <button type="button" aria-pressed=${paused.value} onClick=${pause}>${paused.value ? "go on" : "pause"}</button>
-    <${ThemeSwitch} />
-  </header>`;
+    <button type="button" aria-pressed=${paused.value} onClick=${pause}>${paused.value ? "go on" : "pause"}</button><//>`;
 }
 
 /** Green only where nothing is wrong, and what is shown is of now. */

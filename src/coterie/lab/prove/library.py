@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import pkgutil
@@ -34,8 +35,15 @@ class Entry:
 
 def names() -> list[str]:
     """Name all that has a page."""
-    own = [module.name.replace("_", "-") for module in pkgutil.iter_modules(pages.__path__)]
-    return sorted([*own, *SAME_CODE])
+    return sorted([*_modules(), *SAME_CODE])
+
+
+@functools.cache
+def _modules() -> dict[str, str]:
+    """Find the module of each page; rooms hold pages of one kind, and no two are called alike."""
+    found = pkgutil.walk_packages(pages.__path__, f"{pages.__name__}.")
+    paths = [module.name for module in found if not module.ispkg]
+    return {path.rpartition(".")[2].replace("_", "-"): path for path in paths}
 
 
 def find(name: str) -> Entry:
@@ -46,8 +54,8 @@ def find(name: str) -> Entry:
         raise UsageError(
             f"there is no page for {name!r}: choose from {', '.join(names())}, or a FILE.py with a PAGE"
         )
-    module = SAME_CODE.get(name, name).replace("-", "_")
-    return _entry(importlib.import_module(f"{pages.__name__}.{module}"), name)
+    module = _modules()[SAME_CODE.get(name, name)]
+    return _entry(importlib.import_module(module), name)
 
 
 def _entry(module: ModuleType, name: str) -> Entry:

@@ -11,7 +11,7 @@ from coterie.errors import UsageError
 from coterie.lab.prove.bounded import find_run, first_counterexample, impossible
 from coterie.lab.prove.handlers import leased_ballot, ricart_agrawala
 from coterie.lab.prove.link import hold
-from coterie.lab.prove.pages import leased_tokens
+from coterie.lab.prove.pages.leased import leased_tokens
 from coterie.lab.prove.proof import EFFORT, START, THEOREM, prove
 from coterie.lab.prove.wait_proof import prove_waits
 
@@ -274,14 +274,14 @@ def hold_all(entry: Entry, trials: Sequence[Trial] | None = None) -> list[Held]:
         build = functools.partial(_build, algorithm)
         variants = ("",) if algorithm.own else link.variants
     return [
-        hold(entry.page, link, build(trial.size, variant), trial, variant=variant)
+        hold(entry.page, link, build(trial, variant), trial, variant=variant)
         for trial in (link.trials if trials is None else trials)
         for variant in variants
     ]
 
 
-def _build(algorithm: Algorithm, size: int, variant: str) -> Sequence[Process[Any]]:
-    return algorithm.build(algorithm.setup(size, variant))
+def _build(algorithm: Algorithm, trial: Trial, variant: str) -> Sequence[Process[Any]]:
+    return algorithm.build(algorithm.setup(trial.size, variant))
 
 
 def _facts_of(found: Counterexample) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from coterie.catalogue import algorithms
+from coterie.lab.stack.points import count_points, visits
 from coterie.lab.stack.scene.faults import draw_faults, inject
 from coterie.lab.stack.scene.monitors import AccusationMonitor
 from coterie.lab.stack.scene.plan import LEASES, RunPlan, generator
@@ -46,6 +47,7 @@ class Outcome:
     violation: str = ""  # the name of the promise that did not hold
     text: str = ""
     tls: bool = False
+    points: dict[str, int] = field(default_factory=dict)  # rare places, and how often it was there
 
     @property
     def command(self) -> str:
@@ -262,6 +264,8 @@ def run_plan(
     first = min((fault.at for fault in plan.faults), default=math.inf)
     if kind.administrators:
         first = 0.0  # they die, and kill, as they please
+    count_points()
+    visits.clear()
     with (
         World(plan.seed, traced=traced, folder=folder) as world,
         AccusationMonitor(world, first, kind.excuses),
@@ -290,6 +294,7 @@ def run_plan(
             violation,
             text,
             plan.tls,
+            dict(visits),
         )
         title = f"seed {plan.seed}, {plan.workload} {plan.details}".strip()
         trace = world.recorder.trace(title, max(1, len(world.names())), plan.seed)

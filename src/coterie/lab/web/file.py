@@ -35,6 +35,7 @@ MOVES_MAX = 200  # of a run in a file: an answer for each place is in it
 MILLISECONDS = 2_000  # that a look at one place may take
 MAP_MILLISECONDS = 20_000  # that drawing a whole map may take
 IMPORT = re.compile(r"""(from\s*|import\s*)"(\.{1,2}/[^"]+)\"""")
+COMMENT = ("//", "/*", "* ", "*/")  # at the beginning of a line
 PLAIN = " " + "".join(sorted(set(punctuation) - set("%#")))  # in an address that holds text
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline';"
@@ -127,7 +128,7 @@ def _place(position: Position, fates: Fates | None) -> Place:
 
 
 def _page(content: Content | MapContent, title: str, more: Sequence[str] = ()) -> str:
-    style = "".join(_short(_asset(name)) for name in ("style.css", "lab.css"))
+    style = "".join(_short(_asset(name)) for name in ("tokens.css", "style.css", "lab.css"))
     modules = {path: _module(path) for path in [*_reachable("lab.js"), *more]}
     named = {f"coterie/{path}": module for path, module in modules.items()}
     names, answers = _json({"imports": named}), _json(content)
@@ -171,7 +172,7 @@ def _module(path: str) -> str:
 def _short(text: str) -> str:
     """Leave out indentation and lines that are comments: no template or text of ours needs them."""
     lines = (line.strip() for line in text.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith(("//", "/**")))
+    return "\n".join(line for line in lines if line and not line.startswith(COMMENT))
 
 
 def _resolve(importer: str, imported: str) -> str:

@@ -141,14 +141,16 @@ class LeasedLocks(Workload):
             await self.hold(holds)
 
     def finish(self) -> None:
-        """See that all locks are to be had, by a program that comes after all others."""
+        """Take all locks, by a program that comes after all others."""
         self.scene.locks.forget_dead()
         self.scene.cast("last", self._last, is_node=False)
         self.scene.start("last")
         limit = self.world.now + END_SECONDS + 3 * self.longest_lease
         self.world.run(limit, lambda: not self.scene.programs_left())
         if self.scene.programs_left():
-            raise ViolationError("left held", "a lock is not to be had after all have ended")
+            raise ViolationError(
+                "left held", "a lock cannot be taken after all programs have ended"
+            )
 
     async def _last(self, process: Process) -> None:
         locks = [*self.names, "leader", "s/permit-1", "s/permit-2"]

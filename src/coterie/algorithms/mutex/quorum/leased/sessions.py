@@ -227,6 +227,7 @@ class Sessions(msgspec.Struct, array_like=True):
             # entry with it could be lost before the first answer of this number has come. Nothing
             # rests on that lease, so it ends, and the vote counts as of that answer.
             if uplink.voter not in in_use and uplink.is_open and not uplink.silent:
+                # sometimes: a session without votes moves to the next number
                 uplink.lease, uplink.resumed = NEVER, now
 
     def forget_strangers(self) -> list[ProcessId]:
@@ -304,6 +305,7 @@ class Sessions(msgspec.Struct, array_like=True):
                 # hedge later. So the session counts as silent a hedge from now at the earliest (4.5).
                 # Votes count by the lease alone. A session in use sends at least every heartbeat, so
                 # one that gets no answer cannot put its silence off again.
+                # sometimes: an idle session is used again after a heartbeat
                 uplink.resumed = out.now
             while uplink.pending:
                 parcel = uplink.pack(out.now)
@@ -389,6 +391,7 @@ class Sessions(msgspec.Struct, array_like=True):
         """Take a frame of the present session; those of others mean nothing."""
         uplink = self.uplink(voter)
         if not uplink.is_open or not self._is_ours(uplink, frame.session):
+            # sometimes: a frame of an earlier session comes late
             return NOTHING
         match frame:
             case Reply() | Ack():
@@ -412,6 +415,7 @@ class Sessions(msgspec.Struct, array_like=True):
         uplink.accept(frame, out.now, self.settings.lease, self.number)
         self.merge(frame.clock)
         if silent and uplink.lease > out.now:
+            # sometimes: a silent voter is heard again
             self._resume(voter, uplink, out)
         elif uplink.unacked and not silent:
             self._send(voter, uplink, uplink.overtaken(frame.echo), out)
@@ -427,6 +431,7 @@ class Sessions(msgspec.Struct, array_like=True):
         self, voter: ProcessId, uplink: Uplink, alive: bool, out: Outbox[Frame]
     ) -> Arrival:
         if not alive and uplink.nonce is not None:
+            # sometimes: a voter answers that it has forgotten the session
             return self._lose(uplink)
         self._resume(voter, uplink, out)
         return NOTHING
@@ -445,6 +450,7 @@ class Sessions(msgspec.Struct, array_like=True):
                 continue
             # A voter that votes no more may have been switched off, and is not asked after.
             if uplink.locks or (uplink.unacked and voter in self.seats):
+                # sometimes: a voter falls silent
                 uplink.silent = True
             else:
                 uplink.close()

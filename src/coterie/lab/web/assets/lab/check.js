@@ -1,7 +1,7 @@
 // Check: every interleaving within a bound, with progress; what is found is played by hand.
 import { Sparkline, html } from "../ui.js";
 import { batch, signal } from "../vendor/signals.js";
-import { AlgorithmFields, parts } from "./panels.js";
+import { AlgorithmFields, parts } from "./scenario.js";
 import { BOUNDS, catalogue, first, request } from "./run.js";
 import { Legend, Timeline, ViewBar, newView, whole } from "./timeline.js";
 export { KEYS } from "./timeline.js";

@@ -114,7 +114,7 @@ function search(path, body) {
 
 /** Show why something did not work. */
 export function complain(error) {
-  problem.value = error.answer ?? { error: `the server does not answer: ${error.message}` };
+  problem.value = error.answer ?? { error: `the server does not answer: ${error.message}`, unreachable: true };
 }
 
 function remember(map, key, value) {
