@@ -126,7 +126,7 @@ def wrong(theory: Theory, question: Question) -> tuple[list[Any], Any]:
 
 
 def limited(effort: float) -> Any:
-    """Return a solver that gives up after so many millions of steps."""
+    """Return a solver that gives up after this many million steps."""
     solver = z3.Solver()
     solver.set("rlimit", int(effort * 1_000_000))
     return solver
