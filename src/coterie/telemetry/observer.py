@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 Outcome: TypeAlias = Literal["obtained", "busy", "timeout", "deadlock", "failed", "cancelled"]
-"""How a request ended: with the lock; at once, since it was to be tried only; after its time; as the
-victim of a deadlock; by another error; or because its task was cancelled or did not need it any more."""
+"""How a request ended: with the lock; as a non-blocking attempt that failed; by its timeout; as the victim
+of a deadlock; by another error; or because its task was cancelled or did not need it any more."""
 
 
 class HoldObserver(Protocol):
@@ -44,7 +44,7 @@ class JobState(NamedTuple):
 
 @runtime_checkable
 class JobObserver(Protocol):
-    """An observer that is told of jobs, too: of those that this program runs, or comes for."""
+    """An observer that is notified of jobs as well: those that this program runs, or tries to run."""
 
     def job_seen(self, job: JobState) -> None:
         """Take note of a record that was read or written."""
