@@ -44,7 +44,7 @@ class JobState(NamedTuple):
 
 @runtime_checkable
 class JobObserver(Protocol):
-    """An observer that is told of jobs, too: of those that this program runs, or comes for."""
+    """An observer that is notified of jobs as well: those that this program runs, or tries to run."""
 
     def job_seen(self, job: JobState) -> None:
         """Take note of a record that was read or written."""

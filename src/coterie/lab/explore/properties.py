@@ -132,12 +132,12 @@ def liveness(properties: Sequence[Property], *, decided: bool = True) -> str:
 
 
 def at_most(limit: int, predicate: SeatPredicate) -> Count:
-    """At most so many seats fulfil the predicate."""
+    """No more seats than the limit fulfil the predicate."""
     return Count(predicate, high=limit)
 
 
 def at_least(limit: int, predicate: SeatPredicate) -> Count:
-    """At least so many seats fulfil the predicate."""
+    """No fewer seats than the limit fulfil the predicate."""
     return Count(predicate, low=limit)
 
 
