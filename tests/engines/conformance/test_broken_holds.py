@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.engines.conformance.suppliers import Supplier
     from tests.engines.conformance.users import Users
 
-COUNTED = ("valkey", "postgresql", "mariadb", "nats")  # where other programs count the leases
+COUNTED = ("valkey", "postgresql", "mariadb", "nats", "s3")  # where other programs count the leases
 BROKEN = "an operator has ended it with coterie break"
 
 
