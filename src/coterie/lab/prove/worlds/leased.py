@@ -78,6 +78,7 @@ class Watched(Leased):
     reported: list[int] = []  # numbers, as finished
     voters: tuple[ProcessId, ...] = ()  # that a lawful participant leaves a mark for; () for others
     lawful: bool = False
+    polls: int = 0  # that a changer may still make
     asking: int = 0  # how many processes leave marks
     marks: set[str] = set()  # that came since the last start
     silent: set[str] = set()  # participants of which nothing came after a mark
@@ -124,7 +125,12 @@ class Watched(Leased):
                 assert self.voter is not None
                 self.voter.abstains_until = out.now
                 self.voter.ring(VOTER, out)
-            case _ if timer in (PARTICIPANT, CHANGER):
+            case _ if timer == PARTICIPANT:
+                self.participant.ring(timer, out)
+            case _ if timer == CHANGER and self.polls:
+                self.polls -= 1
+                self.time += POLL_SECONDS
+                out.now = self.time
                 Leased.ring(self, timer, out)
 
     def _step(self, out: Outbox[Any], handler: Callable[[], None]) -> None:
@@ -231,12 +237,14 @@ def is_of(session: SessionName, given: Given) -> bool:
     )
 
 
+POLLS, POLL_SECONDS = 14, 0.09
+
 TIMES: dict[str, Any] = {
     "policy": "all",
-    "lease": 1000.0,
-    "heartbeat": 250.0,
-    "hedge": 16.0,
-    "unwind": 1000.0,
+    "lease": 1.0,
+    "heartbeat": 0.25,
+    "hedge": 0.016,
+    "unwind": 1.0,
     "interval": 2,
     "reserve": 3,
 }
@@ -283,6 +291,7 @@ def changed(voters: int, participants: int, restarts: int) -> list[Watched]:
                 origin=configuration if me in old else None,
                 voters=tuple(range(1, voters + 2)) if asks else (),
                 lawful=True,
+                polls=POLLS,
                 asking=participants,
             )
         )
