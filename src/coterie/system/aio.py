@@ -127,7 +127,7 @@ async def to_the_end(work: Coroutine[Any, Any, None] | None) -> None:
 
 
 async def first_done(futures: Sequence[asyncio.Future[Any]], limit: float | None) -> None:
-    """Wait until one of the futures is done, or for so many seconds; cancel none of them.
+    """Wait until one of the futures is done, or for this many seconds; cancel none of them.
 
     This is `asyncio.wait` without its sets of what is done and what is not, which cost more than all
     the rest of a short wait.

@@ -38,7 +38,7 @@ def test_a_challenge_is_done_by_keyboard_kept_shared_and_handed_in(
     with watched_page(browser) as watched:
         page = watched.page
         page.goto(f"{lab}#/break")
-        expect(page.locator(".tiles .card")).to_have_count(12)
+        expect(page.locator(".tiles .tile")).to_have_count(12)
         assert serious_findings(page) == []
         page.get_by_role("link", name="Make it deadlock").click()
         card = page.locator(".lesson")

@@ -41,8 +41,8 @@ FAILURES_SHOWN = 10
 
 @click.command("simulate-stack")
 @click.option("--seed", type=int, default=0, show_default=True, help="The first, or the only one.")
-@click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of so many seeds.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, help="... on so many cores.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of this many seeds.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, help="... on this many cores.")
 @click.option(
     "--workload",
     type=click.Choice(list(WORKLOADS)),
@@ -53,7 +53,7 @@ FAILURES_SHOWN = 10
 @click.option(
     "--classics",
     is_flag=True,
-    help="So many seeds of each classic algorithm with each kind of fault that it tolerates.",
+    help="Run the seeds for each classic algorithm with each kind of fault that it tolerates.",
 )
 @click.option(
     "--tls", is_flag=True, help="Over TLS. Default: a fifth of seeds that draw a workload."

@@ -23,6 +23,8 @@ export function Chip({ look, children }) {
   return html`<span class="chip ${look}"><span aria-hidden="true">${SIGNS[look]}</span><span>${children}</span></span>`;
 }
 
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** A length of time as people say it: 4.2 s, 3 min, 2 h, 5 d. */
 export function age(seconds) {
   const s = Math.max(0, seconds);

@@ -37,7 +37,7 @@ class Judge:
     """Evaluates conditions on matrices of states."""
 
     def __init__(self, seats: LocalStates, size: int) -> None:
-        """Judge states of so many processes."""
+        """Judge states of this many processes."""
         self._seats = seats
         self._size = size
         self._marks: dict[SeatPredicate, Growing] = {}

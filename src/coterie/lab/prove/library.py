@@ -9,7 +9,7 @@ import pkgutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coterie.errors import UsageError
 from coterie.lab.prove import pages
@@ -17,6 +17,7 @@ from coterie.lab.prove.link import Link
 from coterie.lab.prove.page import Page
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import ModuleType
 
 # Algorithms whose processes are those of another one, over a coterie of their own.
@@ -31,6 +32,7 @@ class Entry:
     page: Page
     algorithm: str
     link: Link | None
+    words: Mapping[str, Any]  # that its file gives names to
 
 
 def names() -> list[str]:
@@ -66,7 +68,7 @@ def _entry(module: ModuleType, name: str) -> Entry:
         raise UsageError(f"{name}: LINK must be a coterie.lab.prove.link.Link, got {link!r}")
     of_name = name in SAME_CODE or name.endswith(".py")
     algorithm = name if of_name or link is None else link.algorithm
-    return Entry(name, page, algorithm, link)
+    return Entry(name, page, algorithm, link, vars(module))
 
 
 def _import_file(path: Path) -> ModuleType:

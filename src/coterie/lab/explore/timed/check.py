@@ -64,10 +64,10 @@ def check_timed(
         handling: how many ticks a message waits where it has arrived, at most, before it is handled.
         entries: how often each user asks for entry.
         requesters: ids of the processes whose users ask at all; all by default.
-        crashes: at most so many crashes, each at any point, also half-way through a broadcast.
-        returns: at most so many times a crashed process starts again, without memory.
-        max_states: give up after so many states.
-        max_seconds: give up after about so many seconds.
+        crashes: how many processes may crash, each at any point, also half-way through a broadcast.
+        returns: how many times a crashed process may start again, without memory.
+        max_states: the number of states after which to give up.
+        max_seconds: the number of seconds after which to give up, roughly.
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
     """

@@ -71,7 +71,7 @@ class TickingWorld:
         return self.lives.fresh(process)
 
     def move(self, number: int, sent: int) -> Move:
-        """Return the move of an input after which so many messages have left, 0 meaning all."""
+        """Return the move of an input after which this many messages have left, 0 meaning all."""
         return self._given[number][0]._replace(sent=sent or WHOLE)
 
     def inside(self, rows: Rows) -> Flags:

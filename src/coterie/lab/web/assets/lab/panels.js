@@ -1,5 +1,5 @@
 // What stands around the diagram: the verdict, the moves, the events.
-import { download, html } from "../ui.js";
+import { capital, download, html } from "../ui.js";
 import { useEffect, useRef } from "../vendor/hooks.js";
 import { signal } from "../vendor/signals.js";
 import { kindOf } from "./kinds.js";
@@ -17,8 +17,6 @@ function headline(here) {
   if (hidden.value) return "Where each move leads is hidden in a challenge";
   return searching.value ? "Searching all that can follow…" : "Not judged";
 }
-
-const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function Verdict() {
   const here = fates.value?.here;
@@ -66,14 +64,14 @@ function readKnown() {
 }
 
 function noteKnown(event) {
-  if (event.currentTarget.open || isKnown.value) return;
+  if (event.currentTarget.open || isKnown.value || !matchMedia("(min-width: 52.01rem)").matches) return;
   isKnown.value = true;
   try { localStorage.setItem(SEEN, "yes"); } catch { /* a page without storage explains itself again */ }
 }
 
 /** What the signs of the diagram mean, and what to try: open until the reader closes it. */
 export function Explanation() {
-  return html`<details class="explanation" open=${!isKnown.value} onToggle=${noteKnown}><summary>What do I see?</summary><dl>
+  return html`<details class="explanation" open=${!isKnown.value && matchMedia("(min-width: 52.01rem)").matches} onToggle=${noteKnown}><summary>What do I see?</summary><dl>
     <div><dt><span class="sign-of ghost-sign"></span> a circle</dt><dd>a move that could come next: click it, or press its number</dd></div>
     <div><dt><span class="sign-of arrow-sign"></span> a dashed arrow</dt><dd>a message on its way; it arrives when you deliver it</dd></div>
     <div><dt><span class="sign-of waiting-sign"></span> hatched</dt><dd>the process has asked, and waits</dd></div>
