@@ -164,7 +164,7 @@ def test_no_command_log_page_or_metric_shows_a_secret(  # noqa: PLR0917 - fixtur
     if key == "right":
         assert "votes" in printed.out
     else:
-        assert "does not know our secret" in printed.err
+        assert "secret mismatch" in printed.err
 
 
 @pytest.mark.real

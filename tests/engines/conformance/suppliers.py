@@ -66,12 +66,6 @@ def leave_out(error: Missing) -> NoReturn:
     pytest.skip(str(error))
 
 
-def without_warning(stderr: str) -> str:
-    """Leave out that an etcd of several members is old: the one that tests start is."""
-    lines = stderr.splitlines(keepends=True)
-    return "".join(line for line in lines if "may end the leases of programs" not in line)
-
-
 class Supplier(Protocol):
     """An engine to be tested."""
 

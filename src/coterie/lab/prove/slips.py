@@ -13,15 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def look_for_slips(rule: Callable[..., Any]) -> None:
+def text_of(rule: Callable[..., Any]) -> str:
+    """Return the text of a function; empty if it was typed into an interpreter."""
+    try:
+        return textwrap.dedent(inspect.getsource(rule))
+    except OSError:
+        return ""
+
+
+def look_for_slips(text: str) -> None:
     """Refuse `a >> b & c`, which Python reads as `(a >> b) & c`, without parentheses that say which.
 
     A clause that was meant the other way may forbid every step, and then everything is proved.
     """
-    try:
-        text = textwrap.dedent(inspect.getsource(rule))
-    except OSError:  # typed into an interpreter: there is no text to look at
-        return
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
             sign = "&" if isinstance(node.op, ast.BitAnd) else "|"
