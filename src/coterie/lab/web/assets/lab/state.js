@@ -1,7 +1,7 @@
 // What the last move has changed, and why processes wait; all that they know on demand.
 import { html } from "../ui.js";
 import { signal } from "../vendor/signals.js";
-import { cursor, fates, place, states, steps } from "./run.js";
+import { cursor, fates, first, place, saved, states, steps } from "./run.js";
 
 const isWhole = signal(false); // whether all fields are shown
 
@@ -55,5 +55,13 @@ function Deadlocks() {
 export function Properties() {
   const properties = fates.value?.properties?.length ? fates.value.properties : place.value?.properties ?? [];
   return html`<ul class="properties" aria-label="properties">${properties.map((property) => html`<li key=${property.name} class=${property.holds === false ? "bad" : ""} title=${property.text}>
-    <span aria-hidden="true">${property.holds === false ? "✕" : property.holds === null ? "?" : "✓"}</span> ${property.name}</li>`)}</ul>`;
+    <span aria-hidden="true">${property.holds === false ? "✕" : property.holds === null ? "?" : "✓"}</span> ${property.name}${property.by_check && html`<${ByCheck} text=${property.text} />`}</li>`)}</ul>`;
+}
+
+/** What one run cannot tell: the page that looks at all of them can. */
+function ByCheck({ text }) {
+  if (saved) return null;
+  const at = text.indexOf("Check");
+  if (at < 0) return `: ${text}`;
+  return html`: ${text.slice(0, at)}<a href="#/check/${encodeURIComponent(first.value)}">${text.slice(at)}</a>`;
 }
