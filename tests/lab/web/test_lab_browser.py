@@ -197,6 +197,9 @@ def test_a_saved_page_works_from_disk_with_the_network_off(
         page = watched.page
         page.goto(saved.as_uri())
         at(page, 6)
+        expect(page.locator("body")).to_have_css("font-size", "15px")  # the sheets are in it, too
+        expect(page.locator(".verdict")).to_have_css("background-color", "rgb(253, 238, 240)")
+        expect(page.locator("svg.run")).to_contain_text("point of no return")
         expect(page.locator(".verdict")).to_contain_text("Broken")
         page.keyboard.press("ArrowLeft")
         at(page, 5)
