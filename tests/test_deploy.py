@@ -26,7 +26,7 @@ from coterie.engines.file.directory.folder import COMMON, DEFAULT_FOLDER
 from coterie.errors import ConfigError
 from coterie.locks.once.record import started
 from coterie.locks.once.report import JobView, figures
-from coterie.telemetry import Metrics
+from coterie.telemetry import JobState, Metrics
 from tests.cluster.local_cluster import document, url_of
 from tests.cluster.test_cluster_metrics import get
 from tests.yaml_subset import read_all
@@ -58,7 +58,10 @@ def exposed() -> set[str]:
             _, body = await get(port, b"GET /metrics HTTP/1.1\r\n\r\n")
             return body
 
-    return sample_names(asyncio.run(main())) | sample_names(Metrics().text()) | names_of_jobs()
+    metrics = Metrics()
+    metrics.run_began("nightly")
+    metrics.job_seen(JobState("nightly", 1, 2.0, 86400))
+    return sample_names(asyncio.run(main())) | sample_names(metrics.text()) | names_of_jobs()
 
 
 def names_of_jobs() -> set[str]:

@@ -35,7 +35,7 @@ ALGORITHM_MODULES = [
     for path in (SOURCE / "transactions" / "schemes").rglob("*.py")
     if path.stem in SCHEMES or path.parent.name in SCHEMES
 ]
-PROVED_PAGES = [path for path in MODULES if path.parent == SOURCE / "lab" / "prove" / "pages"]
+PROVED_PAGES = [path for path in MODULES if path.is_relative_to(SOURCE / "lab" / "prove" / "pages")]
 IMPURE = (
     "asyncio",
     "datetime",

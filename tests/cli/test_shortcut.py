@@ -14,7 +14,7 @@ from coterie import locks
 from coterie.cli.lock.command import command
 from coterie.cli.lock.options import JOB_OPTIONS, LOCK_OPTIONS, Number, OneOf, Option
 from coterie.cli.lock.program import Job, read_program
-from coterie.cli.lock.shortcut import Request, hold_at_once, read_arguments
+from coterie.cli.lock.shortcut import UNUSUAL, Request, hold_at_once, read_arguments
 from coterie.cli.root import run_command
 from coterie.errors import UsageError
 from coterie.locks.duration import duration
@@ -84,6 +84,9 @@ OPTIONS = [
     ("--kill-after", "1.5h"),
     ("--help",),
     ("--no-such",),
+    ("--note", "n"),
+    ("--read=f",),
+    ("--write", "f"),
     ("-",),
     ("--",),
 ]
@@ -146,7 +149,7 @@ def check_both_agree(arguments: list[str]) -> bool:
     assert request == Request(wanted, options["url"], options["shared"], job), arguments
     assert program, arguments
     assert not (options["nonblock"] and options["wait"] is not None), arguments
-    assert options["node"] is None, arguments
+    assert all(options[key] is None for key in UNUSUAL), arguments
     return True
 
 
@@ -214,7 +217,7 @@ RIGHT = {"wait": "5s", "conflict": "7", "permits": "2", "also": "b", "shell": "e
 
 
 @pytest.mark.parametrize(
-    "option", [each for each in TABLE if each.key != "node"], ids=lambda option: option.key
+    "option", [each for each in TABLE if each.key not in UNUSUAL], ids=lambda option: option.key
 )
 def test_the_shortcut_takes_each_option_by_each_of_its_names(option: Option) -> None:
     program = [] if option.key == "shell" else ["--", "true"]
@@ -270,6 +273,9 @@ def test_the_plain_ways_are_taken() -> None:
         ["-sk2", "a", "true"],
         ["--also", "a", "a", "true"],
         ["--node", "n", "a", "true"],
+        ["--note", "n", "a", "true"],
+        ["--read", "f", "a", "true"],
+        ["--write", "f", "a", "true"],
         ["-n", "-w", "1", "a", "true"],
         ["-w", "x", "a", "true"],
         ["a", "-n", "true"],

@@ -85,8 +85,8 @@ def test_who_agrees_in_everything_is_let_in() -> None:
         ({"cluster": "other"}, "wants cluster 'other', and this is cluster 'test'"),
         ({"configuration": "0" * 32}, "the configurations differ"),
         ({"configuration": ""}, "the configurations differ"),
-        ({"secret": b"another secret, long enough"}, "does not know our secret"),
-        ({"secret": b""}, "does not know our secret, or knows one where we have none"),
+        ({"secret": b"another secret, long enough"}, "another secret than we have, or none"),
+        ({"secret": b""}, "one, and we have none: set COTERIE_SECRET_FILE"),
     ],
 )
 def test_a_caller_of_another_cluster_configuration_or_secret_gives_up(
@@ -167,7 +167,7 @@ def test_a_caller_that_leaves_without_a_word_is_not_said_to_have_another_secret(
             )
             connection.use(lambda _: connection.abort("it has waited long enough"))
             connection.send(caller(config).hello)
-            await until(lambda: "did not prove itself" in caplog.text, "the node to notice")
+            await until(lambda: "hung up after our proof" in caplog.text, "the node to notice")
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())

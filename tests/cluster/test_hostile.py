@@ -305,7 +305,7 @@ def test_a_caller_that_knows_another_secret_is_named_in_the_log_of_the_node(
             connection = await dial(membership.members[0].address, None)
             theirs = Credentials(membership.cluster, membership.digest, b"theirs, not ours")
             caller = Caller(theirs, "participant", new_identity("stranger:1"), "a")
-            with pytest.raises(ProtocolError, match="does not know our secret"):
+            with pytest.raises(ProtocolError, match="secret mismatch"):
                 await caller.greet(connection)
             connection.close("it is another cluster")
             await connection.wait_closed()

@@ -45,7 +45,7 @@ class Costs(NamedTuple):
 
 
 COSTS = {
-    "etcd": Costs(2, 1, 0),  # it renews over a stream
+    "etcd": Costs(2, 1, 4),
     "valkey": Costs(2, 2, 4),
     "mariadb": Costs(2, 4, 4),  # a turn with the ring and the look that follows it
     "nats": Costs(3, 6, 10),  # a turn of 5, and renewals of 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import sys
@@ -22,11 +23,14 @@ from opentelemetry.trace import (
 
 import coterie
 import coterie.sync
+from coterie import system
 from coterie.locks import Coordinator
-from coterie.telemetry import Metrics, Spans
+from coterie.telemetry import JobState, Metrics, Spans
 from coterie.telemetry.histogram import BOUNDS, Histogram
 from coterie.telemetry.text import histogram, render
+from coterie.testing import WallClock
 from tests.locks.memory import MemoryEngine, in_loop
+from tests.locks.test_held_values import ValueMemory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -321,3 +325,63 @@ async def test_fifteen_permits_count_as_fifteen_that_were_obtained() -> None:
         held = [await asyncio.create_task(permits.acquire()) for _ in range(15)]
         assert all(held)
     assert counts(metrics) == {"obtained": 15, "busy": sum(range(15))}
+
+
+# Jobs
+
+
+@in_loop
+async def test_the_jobs_of_a_program_are_counted_and_what_others_did_is_seen() -> None:
+    engine, ann, bob = ValueMemory(), Metrics(), Metrics()
+
+    async def come(metrics: Metrics, *, fails: bool = False) -> None:
+        async with Coordinator(engine, "memory:", observers=[metrics]) as c:
+            with contextlib.suppress(coterie.NotDue, ValueError):
+                async with c.once("nightly", every="1d", attempts=2):
+                    if fails:
+                        raise ValueError
+
+    with WallClock("2026-11-17 02:00") as clock:
+        began = system.wall()
+        await come(ann, fails=True)
+        assert (ann.jobs["nightly"].starts, ann.jobs["nightly"].ends) == (
+            1,
+            {"done": 0, "failed": 1},
+        )
+        assert ann.jobs["nightly"].seen == JobState("nightly", 1, began, 86400)
+        clock.move(60)
+        await come(bob)
+        await come(ann)
+        assert ann.jobs["nightly"].seen == JobState("nightly", 2, began + 60, 86400)
+        assert (ann.jobs["nightly"].starts, bob.jobs["nightly"].starts) == (1, 1)
+    assert f'coterie_job_last_success_seconds{{name="nightly"}} {began + 60:.17g}' in ann.text()
+    assert 'coterie_job_ends_total{name="nightly",state="done"} 1' in bob.text()
+    assert 'coterie_job_attempts{name="nightly"} 2' in ann.text()
+
+
+@in_loop
+async def test_a_run_that_has_lost_its_lock_has_no_end_that_is_counted() -> None:
+    engine, metrics = ValueMemory(), Metrics()
+    async with Coordinator(engine, "memory:", observers=[metrics]) as c:
+        run = await c.once("nightly", "1").acquire()
+        assert run is not None
+        engine.lose("nightly")
+        with pytest.raises(coterie.LockLost):
+            await run.finish()
+    assert metrics.jobs["nightly"].starts == 1
+    assert not any(metrics.jobs["nightly"].ends.values())
+
+
+@in_loop
+async def test_an_observer_of_jobs_that_fails_costs_no_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Failing(Metrics):
+        def job_seen(self, job: JobState) -> None:
+            raise ValueError(job.name)
+
+    program = Coordinator(ValueMemory(), "memory:", observers=[Failing(), Metrics()])
+    async with program as c, c.once("nightly", "1") as run:
+        assert run.attempt == 1
+    assert {record.levelno for record in caplog.records} == {logging.ERROR}
+    assert "failed to note the record of job 'nightly'" in caplog.text

@@ -24,7 +24,7 @@ class Cost(msgspec.Struct, frozen=True):
     low: float
     high: float
     formula: str
-    mean: Cost | None = None  # over requesters drawn at random, each another than the last
+    mean: Cost | None = None  # over requesters drawn at random, never the same one twice in a row
 
     def allows(self, measured: float, tolerance: float = 1e-9) -> bool:
         """Return whether a measurement is what theory says."""
@@ -105,7 +105,7 @@ class Costs(msgspec.Struct, frozen=True):
     A message to oneself is free; messages per entry are those of a run divided by its entries.
     """
 
-    idle: Callable[[Setup], Cost]  # messages, one requester at a time, each another than the last
+    idle: Callable[[Setup], Cost]  # messages, one requester at a time; they take turns
     again: Callable[[Setup], Cost]  # messages, the same requester again, no other having asked
     saturated: Callable[[Setup], Cost]  # messages, all always want in
     client_delay: Callable[[Setup], Cost]  # request to entry, the section being free

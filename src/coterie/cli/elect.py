@@ -11,7 +11,8 @@ import msgspec
 
 from coterie.cli.common.output import output_option, say
 from coterie.cli.common.signals import Signals
-from coterie.cli.lock.job import INTERRUPTED, enter, hold, job_options
+from coterie.cli.lock.job import INTERRUPTED, enter, hold, job_options, with_options
+from coterie.cli.lock.options import NOTE_OPTION
 from coterie.cli.lock.program import Job, read_program
 from coterie.errors import UsageError
 from coterie.locks import ElectionCoordinator
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
 @click.option(
     "-l", "--listen", is_flag=True, help="Print the leader instead, and a line at each change."
 )
+@with_options((NOTE_OPTION,))
 @job_options
 @output_option
-def command(*, name: str, listen: bool, output: str, **options: Any) -> int:
+def command(*, name: str, listen: bool, output: str, note: str | None, **options: Any) -> int:
     """Wait to become the leader of NAME, run COMMAND, and resign when it ends.
 
     Without COMMAND, print `NAME TOKEN` and lead until a signal or the end of input. Exits with the
@@ -46,14 +48,16 @@ def command(*, name: str, listen: bool, output: str, **options: Any) -> int:
     """
     program = read_program(options["program"], options["shell"])
     if listen:
-        if program:
-            raise UsageError("-l runs no command: leave out the command")
+        if program or note is not None:
+            raise UsageError(
+                "-l runs no command and leads nothing: leave out the command and --note"
+            )
         return asyncio.run(_follow(options["url"], options["node"], name, output))
     job = Job(program, options["on_lost"], options["kill_after"])
     lease = options["lease"]
     return hold(
         options["url"],
-        lambda coordinator: coordinator.elect(name, lease=lease),
+        lambda coordinator: coordinator.elect(name, lease=lease, note=note or ""),
         job,
         node=options["node"],
     )
@@ -97,4 +101,5 @@ def _show(name: str, leader: Party | str | None, output: str) -> None:
     elif isinstance(leader, str) or leader is None:
         say(f"{name} {leader or '-'}")
     else:
-        say(f"{name} {leader.token} {leader.owner}")
+        note = f" {leader.note}" if leader.note else ""
+        say(f"{name} {leader.token} {leader.owner}{note}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from coterie.locks.engine import LockState, Party
     from coterie.locks.status import NodeView, Source, Status
 
-VIEWS = ("nodes", "locks", "waiters", "graph", "once")
+VIEWS = ("nodes", "locks", "waiters", "graph", "once", "values")
 DRAWN = ("svg", "dot")
 WEB_PORT = 8420
 
@@ -71,7 +71,7 @@ def command(
     """Show the nodes, locks, waiters or wait-for graph of a cluster, a server or a lock directory.
 
     graph shows which task waits for which lock, which task holds it, and which waits can never end.
-    once shows the jobs that run once per period, as coterie once --list does.
+    once shows the jobs that run once per period, as coterie once --list does. values shows the values of locks.
     The default is nodes for a cluster and for servers such as etcd, and locks for a directory
     (file:), which has no nodes and is only read.
 
@@ -122,6 +122,10 @@ def _view(url: str, view: str, output: str) -> Callable[[], int]:
         from coterie.cli.once import show_jobs  # noqa: PLC0415 - only for this view
 
         return partial(show_jobs, url, None, output)
+    if view == "values":
+        from coterie.cli.values import show_values  # noqa: PLC0415 - as above
+
+        return partial(show_values, url, output)
     return partial(_show, asyncio.run(find_source(url)), view, output)
 
 

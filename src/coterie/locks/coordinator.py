@@ -169,7 +169,7 @@ class Coordinator:
         lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> LockAny[Any]:
-        """Make a lock of several that takes the first to be had; `held.name` says which.
+        """Make a lock that takes the first of several names to become free; `held.name` says which.
 
         How long to wait is said here: the timeouts of its parts do not count.
         """

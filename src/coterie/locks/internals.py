@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+from coterie.locks.value import values_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from coterie.errors import AcquireTimeout
     from coterie.locks.coordinator import Coordinator
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from coterie.locks.held import Held, Holding
     from coterie.locks.lock import Acquirable, Owner
     from coterie.locks.once.once import Once, Run
+    from coterie.locks.value import ValueEngine
 
 
 def engine_of(coordinator: Coordinator) -> Engine:
@@ -52,6 +56,21 @@ async def give_back(holding: Holding, owner: Owner) -> None:
 def call_when_lost(holding: Holding, callback: Callable[[], object]) -> None:
     """Call back when this is lost, at once if it is."""
     holding.lost._call(callback)
+
+
+@contextlib.asynccontextmanager
+async def opened_to_look(coordinator: Coordinator) -> AsyncIterator[ValueEngine]:
+    """Open a coordinator, if it is not, in order to look at values.
+
+    A directory is looked at without being opened, which would make it.
+    """
+    session = coordinator._session
+    values = values_of(session.engine, coordinator.url)
+    if session.is_open or coordinator.url.startswith("file:"):
+        yield values
+        return
+    async with coordinator:
+        yield values
 
 
 async def begin_run(once: Once, timeout: float | None) -> Run:  # noqa: ASYNC109 - as everywhere

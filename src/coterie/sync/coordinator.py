@@ -151,7 +151,7 @@ class Coordinator:
         lease: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> LockAny[Any]:
-        """Make a lock of several that takes the first to be had; `held.name` says which."""
+        """Make a lock that takes the first of several names to become free; `held.name` says which."""
         inner = self._inner.lock_any(
             *_inner(parts), timeout=timeout, lease=lease, on_lost=self._passing_to(on_lost)
         )

@@ -28,7 +28,7 @@ class LossEvent:
     __bool__ = is_set  # `if held.lost:` means what it says
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the lock is lost, at most so many seconds; return True if it is."""
+        """Wait until the lock is lost, or for the given number of seconds; return True if it is lost."""
         return self._event.wait(timeout)
 
 

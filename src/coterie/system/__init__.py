@@ -206,7 +206,7 @@ def random() -> Random:
 
 
 def secret(count: int) -> bytes:
-    """Return so many bytes that no other process can guess."""
+    """Return this many bytes that no other process can guess."""
     return _here.random.randbytes(count)
 
 

@@ -69,6 +69,31 @@ class Tasks:
             task.result()
 
 
+class Calls:
+    """Calls that go on where their callers are cancelled, as their answers come all the same."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._running: dict[asyncio.Task[Any], None] = {}
+
+    async def run(self, call: Coroutine[Any, Any, AnswerT]) -> AnswerT:
+        """Make a call, and return its answer."""
+        task = asyncio.ensure_future(call)
+        self._running[task] = None
+        task.add_done_callback(self._finish)
+        await first_done([task], None)
+        return task.result()
+
+    async def done(self) -> None:
+        """Wait until all that are under way have their answers; if that is cancelled, so are they."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _finish(self, task: asyncio.Task[Any]) -> None:
+        del self._running[task]
+        if not task.cancelled():
+            task.exception()  # it is told to the caller, if that is still there
+
+
 def is_cancelled() -> bool:
     """Return True if this task was cancelled.
 
@@ -102,7 +127,7 @@ async def to_the_end(work: Coroutine[Any, Any, None] | None) -> None:
 
 
 async def first_done(futures: Sequence[asyncio.Future[Any]], limit: float | None) -> None:
-    """Wait until one of the futures is done, or for so many seconds; cancel none of them.
+    """Wait until one of the futures is done, or for this many seconds; cancel none of them.
 
     This is `asyncio.wait` without its sets of what is done and what is not, which cost more than all
     the rest of a short wait.

@@ -34,5 +34,5 @@ class Histogram:
 
     @property
     def buckets(self) -> dict[float, int]:
-        """How many took at most so many seconds, for each of the bounds."""
+        """How many took at most as many seconds as each of the bounds says."""
         return dict(zip(BOUNDS, accumulate(self._counts), strict=False))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from typing import TYPE_CHECKING, get_args
 
 from coterie import system
 from coterie.telemetry.histogram import Histogram
+from coterie.telemetry.jobs import JobFigures, job_metrics
 from coterie.telemetry.observer import Outcome
 from coterie.telemetry.text import counter, gauge, histogram, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from coterie.telemetry.observer import JobState, RunEnd
 
 
 class Metrics:
@@ -29,6 +33,7 @@ class Metrics:
         self.holds = Histogram()  # that have ended
         self.held = 0  # now
         self.losses = 0
+        self.jobs: defaultdict[str, JobFigures] = defaultdict(JobFigures)  # by their names
 
     def obtained(self, name: str, token: int, *, shared: bool, wait_seconds: float) -> CountedHold:
         """Count a lock that is held now."""
@@ -48,6 +53,21 @@ class Metrics:
             self.held -= 1
             self.losses += lost
 
+    def job_seen(self, job: JobState) -> None:
+        """Remember what is recorded of a job."""
+        with self._mutex:
+            self.jobs[job.name].seen = job
+
+    def run_began(self, name: str) -> None:
+        """Count a run that has begun."""
+        with self._mutex:
+            self.jobs[name].starts += 1
+
+    def run_ended(self, name: str, end: RunEnd) -> None:
+        """Count a run whose end is recorded."""
+        with self._mutex:
+            self.jobs[name].ends[end] += 1
+
     def text(self) -> str:
         """Return the figures in the text format of Prometheus, for a page `/metrics` of the program."""
         with self._mutex:
@@ -57,6 +77,7 @@ class Metrics:
                 counter("client_losses", "Locks lost while held.", self.losses),
                 histogram("client_wait_seconds", "How long requests took, by their end.", waits),
                 histogram("client_hold_seconds", "How long locks were held.", [({}, self.holds)]),
+                *job_metrics(self.jobs),
             ]
         return render(metrics)
 

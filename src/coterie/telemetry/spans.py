@@ -46,7 +46,7 @@ class Spans:
         return HoldSpan(hold, self._trace.StatusCode.ERROR)
 
     def missed(self, name: str, outcome: Outcome, *, shared: bool, wait_seconds: float) -> None:
-        """Write a wait in vain."""
+        """Write a wait that did not end with the lock."""
         self._wait(name, outcome, shared, wait_seconds, None)
 
     def _wait(

@@ -171,7 +171,9 @@ MUTANTS: dict[str, Rule] = {
     ),
     "voter accepts frames of sessions it does not know": Rule(
         Voter,
-        "            if not opening:\n                out.send(sender, Nack(frame.session))\n"
+        "            if not opening:\n"
+        "                # sometimes: a frame of a session that a voter has forgotten is refused\n"
+        "                out.send(sender, Nack(frame.session))\n"
         "            return\n",
         "            self.sessions[frame.session.participant] = Downlink(frame.session, sender)\n",
         "crash",
@@ -273,13 +275,6 @@ MUTANTS: dict[str, Rule] = {
     "no sequence check on data": Rule(
         Downlink, "if seq != self.delivered + 1:", "if False:", "net"
     ),
-    "votes of a lost session are kept": Rule(
-        Participant,
-        "bid.drop(voter)\n            if bid.state is State.WAIT:",
-        "if bid.state is State.WAIT:",
-        "net",
-        first=180,
-    ),
     "a kept lock is taken again outside the granted intervals": Rule(
         Participant, " and vote.low <= token <= vote.high", "", "calm"
     ),
@@ -361,7 +356,7 @@ MUTANTS: dict[str, Rule] = {
         "shared=True, age=bid.age",
         "mesh",
         sharing=0.5,
-        first=714,
+        first=884,
     ),
 }
 SEEDS_MAX = 400

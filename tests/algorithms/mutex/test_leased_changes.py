@@ -199,13 +199,6 @@ MUTANTS: dict[str, Switch] = {
         "pause",
         first=30267,
     ),
-    "entries by a number that was given up use tokens above the floor": off(
-        Participant,
-        "if self.next is not None and self.next.rule_of(",
-        "if False and (",
-        "storm",
-        61206,
-    ),
     "entries use tokens at or below the floor": Switch(
         (
             (

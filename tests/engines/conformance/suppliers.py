@@ -25,6 +25,8 @@ from tests.engines.nats_server import MISSING as NATS_MISSING
 from tests.engines.nats_server import NatsTestServer
 from tests.engines.postgresql_server import MISSING as POSTGRESQL_MISSING
 from tests.engines.postgresql_server import PostgresqlServer
+from tests.engines.seaweedfs_server import MISSING as SEAWEEDFS_MISSING
+from tests.engines.seaweedfs_server import SeaweedfsServer
 from tests.engines.zookeeper_server import ZooKeeper
 from tests.engines.zookeeper_server import missing as zookeeper_missing
 from tests.engines.zookeeper_server import zookeeper as run_zookeeper
@@ -63,12 +65,6 @@ def leave_out(error: Missing) -> NoReturn:
     if has_to_be or os.environ.get("COTERIE_TEST_ENGINES") == "all":
         pytest.fail(str(error))
     pytest.skip(str(error))
-
-
-def without_warning(stderr: str) -> str:
-    """Leave out that an etcd of several members is old: the one that tests start is."""
-    lines = stderr.splitlines(keepends=True)
-    return "".join(line for line in lines if "may end the leases of programs" not in line)
 
 
 class Supplier(Protocol):
@@ -501,6 +497,37 @@ def nats3(folder: Path) -> Iterator[Supplier]:
         yield supplier
 
 
+# S3
+
+
+class S3Supplier:
+    """One server."""
+
+    name = "s3"
+    lease = 2.4  # writes of one object at the same moment may wait for a second at SeaweedFS
+    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS, VALUES})
+
+    def __init__(self, server: SeaweedfsServer) -> None:
+        self._server = server
+        self.port = server.port
+        self.kill = server.kill
+        self.start = server.start
+        self.suspend = server.suspend
+        self.resume = server.resume
+
+    def url(self, port: int | None = None) -> str:
+        return self._server.url(self.lease, port=port)
+
+
+@contextlib.contextmanager
+def s3(_: Path, *prefix: str) -> Iterator[Supplier]:
+    if SEAWEEDFS_MISSING:
+        raise Missing(SEAWEEDFS_MISSING)
+    with SeaweedfsServer(*prefix) as server:
+        server.begin()
+        yield S3Supplier(server)
+
+
 # ZooKeeper
 
 
@@ -537,5 +564,6 @@ SUPPLIERS: dict[str, Callable[[Path], AbstractContextManager[Supplier]]] = {
     "postgresql": postgresql,
     "mariadb": mariadb,
     "nats": nats,
+    "s3": s3,
     "zookeeper": zookeeper,
 }

@@ -17,11 +17,9 @@ import pytest
 import coterie
 from coterie.engines.etcd.channel import EtcdChannel
 from coterie.engines.etcd.messages import KeyChange
-from coterie.engines.etcd.server import EtcdServer, is_sound
 from coterie.engines.etcd.watches import GONE_MAX, EntryWatch, KeyWait
 from coterie.engines.queue import desk
 from coterie.engines.queue.desk import TIMES_MAX
-from coterie.engines.queue.url import parse_server_url
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import (
@@ -37,6 +35,9 @@ from tests.locks.memory import in_loop
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
+
+
+LEASES = 2  # for which a holder has to keep its lock
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,12 @@ async def test_requests_for_each_hand_off_are_few_whatever_number_waits(
             tasks = [asyncio.create_task(hold(c, "crowd")) for c in others]
             while await asyncio.to_thread(entries, server, "crowd") <= waiters:  # noqa: ASYNC110 - no events
                 await asyncio.sleep(0.05)
-            before = count
+            before = -1
+            while (
+                before != count
+            ):  # each looks who is before it, and by which processes that is known
+                before = count
+                await asyncio.sleep(0.2)
             await held.release()
             assert len(set(await asyncio.gather(*tasks))) == waiters
             costs.append((count - before) / waiters)
@@ -217,61 +223,106 @@ async def test_a_compacted_history_disturbs_no_wait(server: EtcdSupplier) -> Non
 
 
 @in_loop
-async def test_a_lease_that_etcd_revokes_is_a_loss_that_is_told(server: EtcdSupplier) -> None:
+async def test_a_lease_of_etcd_that_is_revoked_ends_no_hold(server: EtcdSupplier) -> None:
+    """Before etcd 3.5.13 a leader that was stopped revokes all leases when it goes on."""
     async with coterie.connect(server.url()) as ann, coterie.connect(server.url()) as bob:
         held = await ann.lock("revoked").acquire()
         assert held is not None
         task = asyncio.create_task(hold(bob, "revoked"))
-        await revoke_all(server)
-        await held.lost
-        with pytest.raises(coterie.LockLost):
-            await held.release()
+        while await asyncio.to_thread(entries, server, "revoked") < 2:  # noqa: ASYNC110 - no events
+            await asyncio.sleep(0.01)
+        for _ in range(LEASES):
+            ends = held.expires_at
+            while held.valid and held.expires_at < ends + server.lease:
+                await revoke_all(server)
+                await asyncio.sleep(0.05)
+                assert not (task.done() and held.valid)
+        assert held.valid
+        await held.release()
         assert await task > held.token
-        assert await hold(ann, "revoked") > held.token
+
+
+@in_loop
+async def test_no_one_is_let_in_while_a_holder_that_is_cut_off_believes_in_its_hold(
+    server: EtcdSupplier,
+) -> None:
+    """etcd has ended its lease, and the one that waits counts all the same."""
+    proxy = Proxy(server.port)
+    await proxy.start()
+    try:
+        async with (
+            coterie.connect(server.url()) as bob,
+            coterie.connect(server.url(proxy.port)) as ann,
+        ):
+            held = await ann.lock("cut-off").acquire()
+            assert held is not None
+            task = asyncio.create_task(hold(bob, "cut-off"))
+            while await asyncio.to_thread(entries, server, "cut-off") < 2:  # noqa: ASYNC110 - no events
+                await asyncio.sleep(0.01)
+            proxy.stall()
+            await revoke_all(server)
+            while held.valid:
+                assert not task.done()
+                await asyncio.sleep(0.005)
+            proxy.resume()
+            assert await task > held.token
+    finally:
+        await proxy.stop()
+
+
+@in_loop
+async def test_programs_that_hold_and_wait_write_nothing(
+    server: EtcdSupplier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So an etcd that is never compacted does not fill while programs wait to lead."""
+    monkeypatch.setattr(desk, "KNOCK_SECONDS", PATIENCE_SECONDS)
+    async with coterie.connect(server.url()) as ann, coterie.connect(server.url()) as bob:
+        held = await ann.lock("quiet").acquire()
+        assert held is not None
+        task = asyncio.create_task(hold(bob, "quiet"))
+        while not await ann.waiters("quiet"):  # noqa: ASYNC110 - no events
+            await asyncio.sleep(0.01)
+        before = await revision(server)
+        ends = held.expires_at
+        while held.expires_at < ends + server.lease:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        assert await revision(server) == before
+        await held.release()
+        assert await task > held.token
+
+
+@in_loop
+async def test_an_entry_of_an_earlier_build_is_in_the_way_until_etcd_ends_it(
+    server: EtcdSupplier,
+) -> None:
+    """Its program renews a lease of etcd, and answers no challenge."""
+    granted = await asyncio.to_thread(server.call, 0, "lease/grant", {"TTL": 60})
+    number = int(str(granted["ID"]))
+    key = base64.b64encode(b"coterie/q/earlier:x.%x.1" % number).decode()
+    await asyncio.to_thread(server.call, 0, "kv/put", {"key": key, "value": "", "lease": number})
+    async with coterie.connect(server.url()) as bob:
+        assert await bob.lock("earlier").acquire(timeout=2 * server.lease) is None
+        task = asyncio.create_task(hold(bob, "earlier"))
+        while await asyncio.to_thread(entries, server, "earlier") < 2:  # noqa: ASYNC110 - no events
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(server.call, 0, "lease/revoke", {"ID": number})
+        await task
+
+
+async def revision(server: EtcdSupplier) -> int:
+    state = await asyncio.to_thread(server.call, 0, "maintenance/status", {})
+    header = state["header"]
+    assert isinstance(header, dict)
+    return int(header["revision"])
 
 
 async def revoke_all(server: EtcdSupplier) -> None:
     found = await asyncio.to_thread(server.call, 0, "lease/leases", {})
-    leases = found["leases"]
+    leases = found.get("leases", [])
     assert isinstance(leases, list)
     for lease in leases:
-        await asyncio.to_thread(server.call, 0, "lease/revoke", {"ID": lease["ID"]})
-
-
-@in_loop
-async def test_a_lease_that_etcd_revokes_is_told_before_the_next_beat(server: EtcdSupplier) -> None:
-    """Before etcd 3.5.13 a leader that was stopped revokes all leases when it goes on."""
-    url = server.url().replace("lease=2", f"lease={6 * PATIENCE_SECONDS:g}")
-    async with coterie.connect(url) as ann:
-        held = await ann.lock("revoked early").acquire()
-        assert held is not None
-        await revoke_all(server)
-        await held.lost
-        with pytest.raises(coterie.LockLost):
-            await held.release()
-        assert await hold(ann, "revoked early") > held.token
-
-
-@pytest.mark.parametrize(
-    ("version", "sound"),
-    [("3.4.30", False), ("3.4.31", True), ("3.5.12", False), ("3.5.13", True), ("3.6.0", True)],
-)
-def test_which_versions_end_no_lease_that_is_renewed(version: str, sound: bool) -> None:
-    assert is_sound(version) is sound
-
-
-@in_loop
-async def test_a_cluster_that_may_end_leases_is_warned_of_once(
-    server: EtcdSupplier, caplog: pytest.LogCaptureFixture
-) -> None:
-    version = (await EtcdServer(parse_server_url(server.url(), port=0)).nodes())[0].version
-    two = server.url().replace("?", f",localhost:{server.port}?")
-    async with coterie.connect(two) as c:
-        await hold(c, "warned")
-        async with c.lock("warned", lease=2):
-            pass
-    said = [each for each in caplog.messages if "may end the leases" in each]
-    assert len(said) == (not is_sound(version))
+        with contextlib.suppress(urllib.error.HTTPError):  # it has ended meanwhile
+            await asyncio.to_thread(server.call, 0, "lease/revoke", {"ID": lease["ID"]})
 
 
 @in_loop
@@ -362,6 +413,7 @@ async def test_a_server_that_is_full_ends_no_hold_and_is_the_reason_of_a_wait(
             task = asyncio.create_task(hold(bob, "x"))
             while not await ann.waiters("x"):  # noqa: ASYNC110 - no events
                 await asyncio.sleep(0.01)
+            await revoke_all(made)  # so that the holder is challenged, and has to answer
             with pytest.raises(urllib.error.HTTPError):
                 await asyncio.to_thread(fill, made)
             with pytest.raises(coterie.Unavailable, match="database space exceeded"):

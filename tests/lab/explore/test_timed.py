@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import pytest
 
 from coterie.errors import ConfigError, UsageError
-from coterie.lab.explore import check, check_timed, needs_clock
+from coterie.lab.explore import (
+    Always,
+    CanAlwaysStill,
+    Eventually,
+    Sometimes,
+    at_least,
+    at_most,
+    check,
+    check_timed,
+    needs_clock,
+)
 from coterie.lab.explore.timed.moves import Bounds, Move
 from coterie.lab.scenario.replay import replay
-from coterie.process import Channel, Entered, Mutex, Outbox, Payload, ProcessId, seat
+from coterie.process import Channel, Entered, Mutex, Outbox, Payload, Process, ProcessId, Seat, seat
 from coterie.trace import Crashed, Delivered, Header, Rang, Sent, Violated
 from tests.harness import build
 from tests.lab.explore.ticking_world import NaiveWorld, State
@@ -219,3 +231,75 @@ def test_time_is_counted_in_whole_ticks() -> None:
         check_timed(patients(1.5))
     with pytest.raises(UsageError, match="delays must satisfy 1 <= LOW <= HIGH, got"):
         check_timed(patients(1), delays=(0, 1))
+
+
+# Properties of one's own
+
+
+def asks(seat: Seat) -> bool:
+    return isinstance(seat.process, Patient) and seat.process.asking
+
+
+def has_no_claim(seat: Seat) -> bool:
+    return isinstance(seat.process, Patient) and not seat.process.claims
+
+
+class Watched(Patient):
+    properties: ClassVar[tuple[Any, ...]] = (
+        Always("one asks", (at_most(1, asks),), "two ask together"),
+        Sometimes("three ask", (at_least(3, asks),)),
+    )
+
+
+def watched(kind: type[Patient]) -> list[Patient]:
+    return [kind(1, (2,), 2), kind(2, (1,), 2)]
+
+
+def test_what_the_class_declares_is_judged_with_a_clock() -> None:
+    verdict = check_timed(watched(Watched), delays=(1, 2))
+    assert (verdict.verdict, verdict.property) == ("violated", "one asks")
+    assert verdict.reason == "two ask together"
+    alone = check_timed(watched(Watched), delays=(1, 2), requesters=[1])
+    assert alone.verdict == "verified"
+    assert alone.sometimes == {"contention": False, "three ask": False}
+
+
+def test_what_a_state_at_the_start_breaks_is_found() -> None:
+    class Dark(Patient):
+        properties: ClassVar[tuple[Any, ...]] = (
+            Always("claims", (at_least(1, asks),), "none asks"),
+        )
+
+    verdict = check_timed(watched(Dark), delays=(1, 2))
+    assert (verdict.property, verdict.depth) == ("claims", 0)
+
+
+def test_what_should_stay_possible_is_looked_for_with_a_clock() -> None:
+    class Forgetful(Patient):
+        properties: ClassVar[tuple[Any, ...]] = (
+            CanAlwaysStill("claims go", has_no_claim, "forget a claim"),
+        )
+
+    verdict = check_timed(watched(Forgetful), delays=(1, 2), requesters=[1])
+    assert verdict.property == "claims go"
+    assert verdict.reason == "process 2 can never forget a claim"
+
+
+def test_a_property_of_fair_runs_is_refused_with_a_clock() -> None:
+    class Hopeful(Patient):
+        properties: ClassVar[tuple[Any, ...]] = (
+            Eventually("rest", has_no_claim, "may keep a claim"),
+        )
+
+    with pytest.raises(UsageError, match="the property 'rest' is about fair runs"):
+        check_timed(watched(Hopeful), delays=(1, 2))
+
+
+def test_without_properties_nothing_is_shown_of_what_is_no_mutex() -> None:
+    class Idle(Process[Claim]):
+        def receive(self, sender: ProcessId, message: Claim, out: Outbox[Claim]) -> None:
+            pass
+
+    verdict = check_timed([Idle(1), Idle(2)])
+    assert verdict.verdict == "vacuous"
+    assert "no property says what these processes should do" in verdict.reason

@@ -280,7 +280,7 @@ def test_the_horizon_says_how_far_it_sees() -> None:
     fate = horizon(fragile, Bound(crashes=1), Budget(max_states=400)).look(fragile)
     assert fate is not None
     assert fate.text == (
-        "nothing is wrong within 3 moves unless there is another fault; then a violation is 1 move away"
+        "nothing is wrong within 3 moves unless there is another fault; then it goes wrong in 1 move"
     )
 
 

@@ -52,6 +52,11 @@ def test_every_challenge_is_listed_here() -> None:
     assert list(challenges()) == list(SHORTEST)
 
 
+def test_a_challenge_is_as_hard_as_its_shortest_way_is_long() -> None:
+    levels = {name: 1 if moves <= 4 else 2 if moves <= 6 else 3 for name, moves in SHORTEST.items()}
+    assert {name: page.level for name, page in challenges().items()} == levels
+
+
 @pytest.mark.parametrize("name", SHORTEST)
 def test_the_shortest_way_reaches_the_goal_and_its_beginnings_do_not(name: str) -> None:
     page = challenges()[name]

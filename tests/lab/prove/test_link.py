@@ -12,6 +12,10 @@ from coterie.algorithms.mutex.permission.lamport import Lamport
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
 from coterie.algorithms.mutex.permission.ricart_agrawala.roucairol_carvalho import RoucairolCarvalho
 from coterie.algorithms.mutex.quorum.decentralized.retry import Decentralized
+from coterie.algorithms.mutex.quorum.leased.ballot import Ballot
+from coterie.algorithms.mutex.quorum.leased.participant import Participant
+from coterie.algorithms.mutex.quorum.leased.sessions import Downlink
+from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
 from coterie.algorithms.mutex.token.naimi_trehel import NaimiTrehel
 from coterie.algorithms.mutex.token.raymond import Raymond
@@ -23,6 +27,7 @@ from coterie.lab.prove import library
 from coterie.lab.prove.link import Trial, hold
 from coterie.lab.prove.verdict import hold_all
 from coterie.transactions.site.coordinator import Coordinator
+from coterie.transactions.site.journal import Journal
 from coterie.transactions.site.resource import Resource
 from tests.harness import broken_class
 
@@ -389,6 +394,232 @@ def test_a_bug_in_two_phase_commit_is_noticed(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(kind, method, getattr(broken_class(kind, old, new), method))
     entry = library.find("two-phase-commit")
     assert any(held.trouble for held in hold_all(entry, [Trial(2, 1)]))
+
+
+EACH_CRASHES = Trial(2, 1, restarts=1)
+THREE_CRASH_AT_RANDOM = Trial(3, 1, runs=20, restarts=1)
+
+# The same for what only a crash brings to light: part, method, line, what it becomes, scheme, where.
+CRASHING_SITES: dict[str, tuple[type[Any], str, str, str, str, Trial]] = {
+    "votes before it saves": (
+        Resource,
+        "_vote",
+        "                step.log(ready)\n",
+        "                pass\n",
+        "two-phase-locking",
+        EACH_CRASHES,
+    ),
+    "commits before it saves": (
+        Coordinator,
+        "_commit",
+        "            step.log(decided)\n",
+        "",
+        "two-phase-locking",
+        EACH_CRASHES,
+    ),
+    "forgets its decisions in a crash": (
+        Journal,
+        "recover",
+        "self.ready, self.decided, self.outcomes = past.ready, past.decided, past.outcomes",
+        "self.ready, self.outcomes = past.ready, past.outcomes",
+        "two-phase-locking",
+        EACH_CRASHES,
+    ),
+    "forgets its votes in a crash": (
+        Journal,
+        "recover",
+        "self.ready, self.decided, self.outcomes = past.ready, past.decided, past.outcomes",
+        "self.decided, self.outcomes = past.decided, past.outcomes",
+        "two-phase-locking",
+        EACH_CRASHES,
+    ),
+    "presumes an abort when it is in doubt": (
+        Resource,
+        "_ask_around",
+        "        if part.silence > 2:  # it was",
+        "        self.on_decide(coordinator, name, None, step)\n        if part.silence > 2:  # it was",
+        "two-phase-locking",
+        EACH_CRASHES,
+    ),
+    "votes for what another life has begun": (
+        Resource,
+        "on_prepare",
+        "elif not part.is_meant(message.life) or message.count",
+        "elif message.count",
+        "optimistic",
+        THREE_CRASH_AT_RANDOM,
+    ),
+    "says that what it does not know is aborted": (
+        Resource,
+        "on_inquire",
+        "elif self.ended.get(name):",
+        "elif name not in step.journal.ready:",
+        "timestamp-ordering",
+        THREE_CRASH_AT_RANDOM,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CRASHING_SITES)
+def test_a_bug_that_a_crash_brings_to_light_is_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, method, old, new, variant, trial = CRASHING_SITES[name]
+    monkeypatch.setattr(kind, method, getattr(broken_class(kind, old, new), method))
+    entry = library.find("two-phase-commit")
+    assert entry.link is not None
+    assert entry.link.build is not None
+    assert hold(entry.page, entry.link, entry.link.build(trial, variant), trial).trouble
+
+
+TWO_VOTERS, VOTERS_CRASH = Trial(2, 1), Trial(3, 2, runs=10, restarts=1)
+
+# Voters and participants of the leased lock: part, method, line, what it becomes, where, what is said.
+LEASED: dict[str, tuple[type[Any], str, str, str, Trial, str]] = {
+    "leaves the floor": (
+        Ballot,
+        "take_back",
+        "self.floor = max(self.floor, min(used, tenure.high))",
+        "pass",
+        TWO_VOTERS,
+        "what is over is below the floor",
+    ),
+    "begins below the floor": (
+        Ballot,
+        "elect",
+        "low = max(claim.stamp, self.floor + 1)",
+        "low = claim.stamp",
+        TWO_VOTERS,
+        "earlier votes are over",
+    ),
+    "gives the vote twice": (
+        Ballot,
+        "next",
+        "        if not self.owners:\n            return head\n",
+        "        return head\n",
+        TWO_VOTERS,
+        "a step that the page does not have",
+    ),
+    "gives back without the token": (
+        Participant,
+        "_withdraw_votes",
+        "release = Release(lock, bid.number, bid.token)",
+        "release = Release(lock, bid.number, 0)",
+        TWO_VOTERS,
+        "what is given back says what was used",
+    ),
+    "hands out before it saves": (
+        Voter,
+        "_cover",
+        "            self.bound = tenure.high + self.settings.reserve\n            self._save(out)\n",
+        "            self.bound = tenure.high + self.settings.reserve\n",
+        VOTERS_CRASH,
+        "the disk covers what was handed out",
+    ),
+    "hands out above what it saved": (
+        Voter,
+        "_cover",
+        "if tenure.high > self.bound:",
+        "if tenure.low > self.bound:",
+        VOTERS_CRASH,
+        "the disk covers what was handed out",
+    ),
+    "raises above what it saved": (
+        Voter,
+        "_raise",
+        "self.settings.interval - 1)\n        self._cover(tenure, out)\n",
+        "self.settings.interval - 1)\n",
+        VOTERS_CRASH,
+        "the disk covers what was handed out",
+    ),
+    "counts nothing of an expired vote as used": (
+        Voter,
+        "_drop",
+        "self._take_back(ballot, tenure, tenure.high)",
+        "self._take_back(ballot, tenure, 0)",
+        VOTERS_CRASH,
+        "a step that the page does not have",
+    ),
+    "begins at nought after a crash": (
+        Voter,
+        "start",
+        "self.bound = self.floor = self.clock = saved.bound",
+        "self.bound = self.clock = saved.bound",
+        VOTERS_CRASH,
+        "what is over is below the floor",
+    ),
+    "counts a vote for an earlier request": (
+        Participant,
+        "_handle",
+        "bid is None or body.number != bid.number",
+        "bid is None",
+        VOTERS_CRASH,
+        "a hold has a quorum",
+    ),
+    "takes a frame out of turn": (
+        Downlink,
+        "takes",
+        "        if seq != self.delivered + 1:\n            return False\n",
+        "",
+        VOTERS_CRASH,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEASED)
+def test_a_bug_in_the_leased_lock_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, method, old, new, trial, words = LEASED[name]
+    monkeypatch.setattr(kind, method, getattr(broken_class(kind, old, new), method))
+    entry = library.find("leased-tokens")
+    assert entry.link is not None
+    assert entry.link.build is not None
+    held = hold(entry.page, entry.link, entry.link.build(trial, "all"), trial)
+    assert held.trouble
+    assert words in held.trouble
+
+
+CHANGE = Trial(3, 1, runs=10, restarts=2)
+
+# The same while voters are changed: where the link loses a clause, or a step.
+CHANGES: dict[str, tuple[type[Any], str, str, str, Trial, str]] = {
+    "votes while it abstains": (
+        Voter,
+        "_schedule",
+        "            if not self.abstains():\n",
+        "            if True:\n",
+        CHANGE,
+        "a step that the page does not have",
+    ),
+    "reports what it still serves": (
+        Voter,
+        "_has_finished",
+        " and self._is_past(number)",
+        "",
+        CHANGE,
+        "what is reported is counted no more",
+    ),
+    "reports while it abstains": (
+        Voter,
+        "_has_finished",
+        "self.closed >= number and not self.abstains() and",
+        "self.closed >= number and",
+        Trial(3, 2, runs=20, restarts=1),
+        "a step that the page does not have",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_bug_in_a_change_of_voters_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, method, old, new, trial, words = CHANGES[name]
+    monkeypatch.setattr(kind, method, getattr(broken_class(kind, old, new), method))
+    entry = library.find("leased-change")
+    assert entry.link is not None
+    assert entry.link.build is not None
+    held = hold(entry.page, entry.link, entry.link.build(trial, "all"), trial)
+    assert held.trouble
+    assert words in held.trouble
 
 
 @pytest.mark.slow

@@ -222,6 +222,7 @@ LOST = {
     ("two-phase-commit", "aborts-on-a-timeout"): ("atomicity", "atomicity"),
     ("two-phase-commit", "decides-by-one-vote"): ("decided_by_all", "atomicity"),
     ("two-phase-commit", "votes-before-it-saves"): ("a_vote_binds", "atomicity"),
+    ("two-phase-commit", "votes-in-another-life"): ("a_prepared_site_aborts_by_decision", None),
 }
 
 

@@ -8,7 +8,7 @@ and letters for a node that is back in `seeded_bugs.py`, with a site that locks 
 from __future__ import annotations
 
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
-from coterie.algorithms.mutex.quorum.leased.sessions import Sessions
+from coterie.algorithms.mutex.quorum.leased.sessions import Sessions, Uplink
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.change.force import force
 from coterie.cluster.classic.node import Classic
@@ -42,7 +42,7 @@ EDGES: dict[str, Bug] = {
         "system.random().randint(1, LEAPS_MAX)",
         "1",
         "two-forces",
-        first=6,
+        first=21,
     ),
     "the vouch of a start that gave no vote is forgotten": Bug(
         VoterHost,
@@ -63,5 +63,17 @@ EDGES: dict[str, Bug] = {
         "elif not uplink.silent and uplink.sent + self.settings.heartbeat <= out.now:",
         "elif False:",
         "once-per-lease",
+    ),
+    "a session that was idle is asked for a sign of life after half a hedge": Bug(
+        Sessions,
+        "ends_early = uplink.lease < out.now + 1.5 * self.settings.hedge",
+        "ends_early = False",
+        "once-per-lease",
+    ),
+    "a request that gets no answer puts the heartbeat off": Bug(
+        Uplink,
+        "return self.unacked[0].sent if is_first else self.sent",
+        "return self.sent",
+        "impatience",
     ),
 }

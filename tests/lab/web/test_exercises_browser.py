@@ -38,7 +38,7 @@ def test_a_challenge_is_done_by_keyboard_kept_shared_and_handed_in(
     with watched_page(browser) as watched:
         page = watched.page
         page.goto(f"{lab}#/break")
-        expect(page.locator(".tiles .card")).to_have_count(12)
+        expect(page.locator(".tiles .tile")).to_have_count(12)
         assert serious_findings(page) == []
         page.get_by_role("link", name="Make it deadlock").click()
         card = page.locator(".lesson")
@@ -97,7 +97,7 @@ def test_questions_of_a_lesson_are_answered(browser: Browser, lab: str) -> None:
         # What is concurrent with an event that is pointed at turns pale.
         page.locator("svg.run circle.event").nth(0).hover()
         expect(page.locator("svg.run circle.concurrent")).to_have_count(1)
-        page.get_by_role("link", name="Lessons").click()
+        page.get_by_role("link", name="Lessons").first.click()
         expect(page.locator(".tiles")).to_contain_text("1 of 4 reached")
 
 
@@ -112,7 +112,7 @@ def test_a_lesson_stays_open_over_a_reload_a_way_back_and_a_share(
         expect(page.locator(".time-bar")).to_be_visible()
         page.keyboard.press("1")
         expect(page.locator(".time-bar")).not_to_contain_text("0 of 0")
-        made = page.locator(".time-bar span").last.inner_text()
+        made = page.locator(".time-bar .where").inner_text()
         expect(page).to_have_url(re.compile(r"#/learn/maekawa/1/a1@1$"))
         shared = page.url
         page.reload()
@@ -241,8 +241,9 @@ def test_a_drawing_has_the_colours_of_the_page(browser: Browser, lab: str) -> No
         page.goto(f"{lab}#/graph")
         paper = page.locator(".drawing rect.fill-paper").first
         expect(paper).to_have_css("fill", "rgb(255, 255, 255)")
+        page.get_by_text("Menu").click()
         page.get_by_label("theme").select_option("dark")
-        expect(paper).to_have_css("fill", "rgb(20, 24, 29)")
+        expect(paper).to_have_css("fill", "rgb(18, 20, 23)")
         wide = page.locator(".drawing svg").bounding_box()
         assert wide is not None
         assert wide["width"] > 400

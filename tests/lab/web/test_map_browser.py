@@ -44,13 +44,13 @@ def test_a_deadlock_is_played_found_and_gone_back_from_on_a_file(
     with watched_page(browser, offline=True) as watched:
         page = watched.page
         page.goto(saved(tmp_path, "maekawa 3 variant=basic", Bound()))
-        expect(page.locator(".verdict")).to_contain_text("risky")
+        expect(page.locator(".verdict")).to_contain_text("Risky")
         page.keyboard.type("111")
-        expect(page.locator(".verdict")).to_contain_text("lost")
+        expect(page.locator(".verdict")).to_contain_text("Lost")
         expect(page.locator("svg.run")).to_contain_text("point of no return")
-        expect(page.locator(".verdict")).to_contain_text("move 3 was the blunder: acquire 3")
+        expect(page.locator(".verdict")).to_contain_text("Move 3 was the blunder: acquire 3")
         page.keyboard.press("g")
-        expect(page.locator(".verdict")).to_contain_text("broken")
+        expect(page.locator(".verdict")).to_contain_text("Broken")
         expect(page.locator(".time-bar")).to_contain_text("6 of 6")
         assert page.url.endswith("/a1/a2/a3/d1.2/d2.3/d3.1@6")
         page.keyboard.press("Home")
@@ -58,9 +58,9 @@ def test_a_deadlock_is_played_found_and_gone_back_from_on_a_file(
         expect(page.locator(".time-bar")).to_contain_text("1 of 1")
         expect(page.get_by_text("6 moves, to deliver 3 > 1")).to_be_visible()  # a branch
         page.keyboard.press("f")
-        expect(page.locator(".verdict")).to_contain_text("broken")
+        expect(page.locator(".verdict")).to_contain_text("Broken")
         page.reload()
-        expect(page.locator(".verdict")).to_contain_text("broken")
+        expect(page.locator(".verdict")).to_contain_text("Broken")
         assert serious_findings(page) == []
 
 
@@ -125,7 +125,7 @@ def test_a_run_in_a_notebook_is_played_in_a_frame_that_reaches_nothing(
     with watched_page(browser, offline=True) as watched:
         watched.page.goto(path.as_uri())
         frame = watched.page.frame_locator("iframe")
-        expect(frame.locator(".verdict")).to_contain_text("lost")
+        expect(frame.locator(".verdict")).to_contain_text("Lost")
         frame.get_by_role("button", name="one move back").click()
         expect(frame.locator(".time-bar")).to_contain_text("2 of 3")
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 ADDRESSES = ("#/break/", "#/run/", "#/z/")
+REMARK = " # "
 SHOWN_MAX = 40  # characters of an answer in the table
 
 
@@ -63,7 +64,10 @@ def grade(answers: Sequence[str], output: str) -> int:
 
 
 def _read(argument: str) -> Iterator[_Answer]:
-    """Read an address, or a file: addresses on lines of their own, a scenario or a trace."""
+    """Read an address, or a file: addresses on lines of their own, a scenario or a trace.
+
+    Behind an address a line may have a remark, such as how many hints were taken.
+    """
     path = Path(argument)
     if any(mark in argument for mark in ADDRESSES):
         yield _parse(argument, read_answer, argument)
@@ -75,7 +79,7 @@ def _read(argument: str) -> Iterator[_Answer]:
     lines = text.splitlines()
     addresses = [(number, line) for number, line in enumerate(lines, 1) if _is_address(line)]
     for number, line in addresses:
-        yield _parse(f"{path.name}:{number}", read_answer, line.strip())
+        yield _parse(f"{path.name}:{number}", read_answer, line.partition(REMARK)[0].strip())
     if not addresses:
         yield _parse(path.name, _read_run, text)
 

@@ -7,7 +7,7 @@ import itertools
 import tempfile
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, wait
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +27,7 @@ from coterie.lab.stack.campaign import (
     run_seed,
     shrink,
 )
+from coterie.lab.stack.points import find_points
 from coterie.lab.stack.workloads.catalogue import WORKLOADS
 from coterie.lab.stack.world import memory
 
@@ -40,8 +41,8 @@ FAILURES_SHOWN = 10
 
 @click.command("simulate-stack")
 @click.option("--seed", type=int, default=0, show_default=True, help="The first, or the only one.")
-@click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of so many seeds.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, help="... on so many cores.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of this many seeds.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, help="... on this many cores.")
 @click.option(
     "--workload",
     type=click.Choice(list(WORKLOADS)),
@@ -52,11 +53,12 @@ FAILURES_SHOWN = 10
 @click.option(
     "--classics",
     is_flag=True,
-    help="So many seeds of each classic algorithm with each kind of fault that it tolerates.",
+    help="Run the seeds for each classic algorithm with each kind of fault that it tolerates.",
 )
 @click.option(
     "--tls", is_flag=True, help="Over TLS. Default: a fifth of seeds that draw a workload."
 )
+@click.option("--points", is_flag=True, help="List rare places of the code, and who came there.")
 @click.option("--keep", metavar="I,J,...", help="Faults to keep, by number; 'none' for no fault.")
 @click.option(
     "--trace",
@@ -74,6 +76,7 @@ def command(
     details: str | None,
     classics: bool,
     tls: bool,
+    points: bool,
     keep: str | None,
     trace_file: Path | None,
     output: str,
@@ -86,6 +89,8 @@ def command(
     """
     if classics and (seeds is None or workload is not None or details is not None):
         raise UsageError("--classics takes --seeds, and no --workload and no --details")
+    if points and seeds is None:
+        raise UsageError("--points belongs to a campaign: add --seeds")
     if seeds is None:
         plan = _plan(draw(seed, workload, details, tls=tls), keep)
         return _run_one(plan, trace_file, output, shrinks=keep is None)
@@ -102,7 +107,7 @@ def command(
     if output == "json":
         print_json(report.facts())
     else:
-        report.print()
+        report.print(lists_points=points)
     if report.failures:
         first = report.failures[0]
         plan = draw(first.seed, first.workload, first.details, tls=first.tls)
@@ -192,6 +197,7 @@ class _Report:
         self._grants = 0
         self._workloads: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
+        self._reached: dict[str, _Reached] = {}
 
     def read(self, outcomes: Iterable[Outcome]) -> None:
         line = ProgressLine()
@@ -209,6 +215,8 @@ class _Report:
         self._grants += outcome.grants
         self._workloads[outcome.workload] += 1
         self._counts.update(outcome.counts)
+        for name, visits in outcome.points.items():
+            self._reached.setdefault(name, _Reached(outcome)).add(outcome, visits)
         if outcome.violation:
             self.failures.append(outcome)
             self.failures.sort(key=lambda failure: failure.seed)
@@ -221,23 +229,59 @@ class _Report:
             "grants": self._grants,
             "workloads": dict(sorted(self._workloads.items())),
             "counts": dict(sorted(self._counts.items())),
+            "points": {name: reached.facts() for name, reached in self._points()},
             "failures": [asdict(failure) for failure in self.failures],
         }
 
-    def print(self) -> None:
+    def _points(self) -> list[tuple[str, _Reached]]:
+        """List all points, those in front that were reached least."""
+        names = sorted({point.name for point in find_points()})
+        found = [(name, self._reached.get(name, _Reached())) for name in names]
+        return sorted(found, key=lambda pair: pair[1].seeds)
+
+    def print(self, *, lists_points: bool) -> None:
         lines = {
             "runs": f"{self.runs:,}, {len(self.failures):,} of them failed",
             "virtual time": f"{number(self._seconds)} s, {self._turns:,} turns of event loops",
             "grants": f"{self._grants:,}",
             "workloads": _listed(self._workloads),
             "happened": _listed(self._counts),
+            "points": f"{len(self._reached):,} of {len(self._points()):,} rare places reached"
+            + ("" if lists_points else "; --points lists them"),
         }
         for name, value in lines.items():
             click.echo(f"{name:13} {value}")
+        for name, reached in self._points() if lists_points else ():
+            click.echo(f"{reached.seeds:13,} {name}{reached.where()}")
         for failure in self.failures[:FAILURES_SHOWN]:
             click.echo(f"{'failure':13} {failure.command}: {failure.violation}: {failure.text}")
         if len(self.failures) > FAILURES_SHOWN:
             click.echo(f"{'':13} and {len(self.failures) - FAILURES_SHOWN} more")
+
+
+@dataclass
+class _Reached:
+    """What a campaign has seen of one point."""
+
+    first: Outcome | None = None  # by its number, whatever the order in which runs have ended
+    seeds: int = 0
+    visits: int = 0
+
+    def add(self, outcome: Outcome, visits: int) -> None:
+        self.seeds += 1
+        self.visits += visits
+        if self.first is None or outcome.seed < self.first.seed:
+            self.first = outcome
+
+    def facts(self) -> dict[str, Any]:
+        first = self.first and self.first.command
+        return {"seeds": self.seeds, "visits": self.visits, "first": first}
+
+    def where(self) -> str:
+        if self.first is None:
+            return ": never"
+        words = f"{self.first.seed} ({self.first.workload} {self.first.details}".rstrip()
+        return f": first by seed {words}), {self.visits:,} times in all"
 
 
 def _listed(counts: Counter[str]) -> str:

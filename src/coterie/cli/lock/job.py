@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from coterie.cli.lock.options import Option
     from coterie.cli.lock.program import Job
+    from coterie.cli.lock.value_files import ValueFiles
 
 INTERRUPTED = 130
 SILENT_SECONDS = 1.0  # of waiting, before it says why, and between looks
@@ -114,6 +115,7 @@ def hold(
     *,
     node: str | None = None,
     wait: float | None = None,
+    files: ValueFiles | None = None,
 ) -> int:
     """Acquire what `choose` returns, run the job, release; return the exit status.
 
@@ -121,7 +123,7 @@ def hold(
     """
 
     def prepare(coordinator: Coordinator) -> Callable[[JobSession], Awaitable[int]]:
-        return partial(_hold, choose(coordinator), job)
+        return partial(_hold, choose(coordinator), job, files)
 
     return in_session(url, prepare, job, node=node, wait=wait)
 
@@ -174,9 +176,18 @@ async def _interruptible(
             return INTERRUPTED
 
 
-async def _hold(wanted: Acquirable[Holding], job: Job, session: JobSession) -> int:
+async def _hold(
+    wanted: Acquirable[Holding], job: Job, files: ValueFiles | None, session: JobSession
+) -> int:
     holding = await _acquire(session, wanted)
-    return await _use(session, holding, job)
+    try:
+        if files is not None:
+            return await _use_value(session, holding, job, files)
+        if not job.program:
+            return await _hold_alone(holding, session.signals)
+        return await run_program(session, holding, job)
+    finally:
+        await holding.release()
 
 
 async def _acquire(session: JobSession, wanted: Acquirable[Holding]) -> Holding:
@@ -187,13 +198,13 @@ async def _acquire(session: JobSession, wanted: Acquirable[Holding]) -> Holding:
     return holding
 
 
-async def _use(session: JobSession, holding: Holding, job: Job) -> int:
-    try:
-        if not job.program:
-            return await _hold_alone(holding, session.signals)
-        return await run_program(session, holding, job)
-    finally:
-        await holding.release()
+async def _use_value(session: JobSession, holding: Holding, job: Job, files: ValueFiles) -> int:
+    """Run the job, if there is one, between two looks at the value of the lock."""
+    await files.fill(holding)
+    status = await run_program(session, holding, job) if job.program else 0
+    if not status:
+        await files.keep(holding)
+    return status
 
 
 @contextlib.contextmanager

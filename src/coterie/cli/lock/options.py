@@ -83,6 +83,14 @@ class Option:
         self.repeatable = repeatable
 
 
+NOTE_OPTION = Option(
+    ("--note",),
+    "note",
+    "Show others this text as long as the lock is held, such as an address.",
+    str,
+    "TEXT",
+)
+
 LOCK_OPTIONS = (
     Option(("-n", "--nonblock"), "nonblock", "Try once and do not wait."),
     Option(("-w", "--wait"), "wait", "Wait at most this long, such as 5s or 2m.", duration, "DUR"),
@@ -102,6 +110,21 @@ LOCK_OPTIONS = (
         "K",
     ),
     Option(("--also",), "also", "Hold this lock, too; repeatable.", str, "NAME", repeatable=True),
+    NOTE_OPTION,
+    Option(
+        ("--read",),
+        "read",
+        "Write the value of the lock into FILE before COMMAND runs; without COMMAND - is standard output.",
+        str,
+        "FILE",
+    ),
+    Option(
+        ("--write",),
+        "write",
+        "Make FILE the value of the lock when COMMAND has ended with status 0; without COMMAND - is standard input.",
+        str,
+        "FILE",
+    ),
 )
 
 JOB_OPTIONS = (

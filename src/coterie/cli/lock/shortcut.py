@@ -59,6 +59,7 @@ def hold_at_once(arguments: Sequence[str]) -> int | None:
 
 
 ALL_OPTIONS = (*LOCK_OPTIONS, *JOB_OPTIONS)
+UNUSUAL = ("node", "note", "read", "write")
 BY_NAME = {name: option for option in ALL_OPTIONS for name in option.names}
 
 
@@ -67,7 +68,9 @@ def read_arguments(arguments: Sequence[str]) -> Request | None:
     rest = list(arguments)
     try:
         options = _read_options(rest)
-        if not rest or "node" in options or ("nonblock" in options and "wait" in options):
+        if not rest or ("nonblock" in options and "wait" in options):
+            return None
+        if any(key in options for key in UNUSUAL):
             return None
         program = read_program(tuple(rest[1:]), options.get("shell"))
         wanted = _wanted(rest[0], options)

@@ -114,7 +114,7 @@ class HostedChanger:
     messages: ClassVar[Any] = Tell
 
     def __init__(self, changer: Changer, fail: Callable[[Exception], None]) -> None:
-        """Prepare; `fail` hears of the error."""
+        """Prepare; `fail` is called with the error."""
         self._changer = changer
         self._fail = fail
 
@@ -157,7 +157,7 @@ class Change:
         stepped: Callable[[Configuration], None] = lambda _: None,
         places: Places | None = None,
     ) -> None:
-        """Prepare; `stepped` hears of each configuration that is decided on the way.
+        """Prepare; `stepped` is called with each configuration that is decided on the way.
 
         `places` says where nodes were met that are not where they are on record.
         """

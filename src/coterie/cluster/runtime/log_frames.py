@@ -33,6 +33,7 @@ def unframed(content: bytes) -> tuple[list[bytes], int]:
         length, checksum = HEAD.unpack_from(content, place)
         frame = content[place + HEAD.size : place + HEAD.size + length]
         if not length or len(frame) < length or crc32(frame) != checksum:
+            # sometimes: a record at the end of a log is torn
             break
         frames.append(frame)
         place += HEAD.size + length

@@ -101,6 +101,7 @@ class StoreLog:
                 sync_folder(self._folder)  # the new log is there before the snapshot that names it
                 replace(self._snapshot, content)
             except BaseException:
+                # sometimes: a snapshot cannot be written
                 new.close()
                 raise
             self._file.close()
@@ -153,6 +154,7 @@ class StoreLog:
             # Of a snapshot that was replaced, or never completed. The one that was read is on disk
             # under its name by now, so a power loss brings no other back, whose log is needed.
             if other != path:
+                # sometimes: a log of a snapshot that was never completed is left
                 other.unlink(missing_ok=True)
         return open_log(path, "ab")
 

@@ -465,7 +465,9 @@ class VoterHost:
         match frame:
             case AskDeath():
                 if not self.programs.is_operator(number):
-                    raise ProtocolError("a question about programs by one that is no operator")
+                    raise ProtocolError(
+                        "a question about programs by a program that is not an operator"
+                    )
                 if self.deaths is None:
                     self.programs.send(number, Deaths(()))
                 else:
@@ -496,7 +498,7 @@ class VoterHost:
         if self.programs.is_operator(number):
             self.learn(self._prover.prove(configuration))
         elif not identity:
-            raise ProtocolError("a configuration of a program that is no operator")
+            raise ProtocolError("a configuration of a program that is not an operator")
         elif self._prover.is_proven(configuration):
             # Programs that take locks pass on what they have heard from voters: without that, a
             # voter that was away would not learn of a change whose changer is gone.

@@ -91,7 +91,7 @@ class OperatorDesk:
         Other programs do not make a node call what they name.
         """
         if not self._programs.is_operator(number) and not isinstance(frame, Query):
-            raise ProtocolError(f"a {type(frame).__name__} of a program that is no operator")
+            raise ProtocolError(f"a {type(frame).__name__} of a program that is not an operator")
         if self._hosted.recovers and isinstance(frame, Prepare | Accept):
             # What it promised would be on disk, and the next start would take that for a disk that
             # knows which numbers were used. Changers ask again.

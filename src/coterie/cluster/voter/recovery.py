@@ -99,6 +99,7 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
                 rest = await talk.ask(GetAbstention(), Abstention)
                 if talk.number > 0:
                     # Which disks vote is decided, and this empty one is none of them.
+                    # sometimes: an empty disk hears of a number that it has no part in
                     await _learn_from(talk, member.address, voting)
             if answer.node == member.name:
                 check_bound(answer.bound)
@@ -184,6 +185,7 @@ async def _ask_others(
         try:
             async with consult(address, credentials, tls) as talk:
                 if talk.number > voting.membership.configuration.number:
+                    # sometimes: a node that starts is behind the others
                     await _learn_from(talk, address, voting)
                 friends.append(talk.node)
         except OtherInstallationError as error:

@@ -207,6 +207,7 @@ class Storage:
             # in between, though nothing rests yet on what it wanted to save. A vouch that ended before
             # there is a bound would leave a lone node without votes until an operator comes.
             if self.is_vouched:
+                # sometimes: a vouch is over when a bound is saved
                 self._end_vouch()
             if not self._is_decided and not is_unnumbered(value):
                 self._is_decided, self.is_old = True, False
@@ -249,6 +250,7 @@ class Storage:
             is_comparable = memory.boot == system.boot() and memory.written_at <= system.now()
             is_ours = memory.version == MEMORY_VERSION and memory.configuration == configuration
             if is_comparable and is_ours:
+                # sometimes: a voter finds what an orderly end has left
                 return memory
         return None
 

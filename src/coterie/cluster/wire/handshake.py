@@ -138,15 +138,19 @@ class OtherSecretError(WrongNodeError):
 
     departure = "other-secret"
 
-    def __init__(self, role: Role) -> None:
-        """Say which secret it is about."""
+    def __init__(self, role: Role, *, has_secret: bool) -> None:
+        """Say which secret it is about; `has_secret` if we have one."""
         if role == "operator":
             text = (
                 "this command needs the operator secret of the cluster, and ours is another one or"
                 " none: see COTERIE_OPERATOR_SECRET_FILE"
             )
         else:
-            text = "the node does not know our secret, or knows one where we have none"
+            text = "secret mismatch: the node has " + (
+                "another secret than we have, or none"
+                if has_secret
+                else "one, and we have none: set COTERIE_SECRET_FILE"
+            )
         super().__init__(text)
 
 
@@ -289,7 +293,7 @@ class Caller:
     def _error(self, welcome: Welcome) -> WrongNodeError | None:
         expected = self._credentials.prove(b"node", self.hello, welcome)
         if not hmac.compare_digest(welcome.proof, expected):
-            return OtherSecretError(self.hello.role)
+            return OtherSecretError(self.hello.role, has_secret=bool(self._credentials.secret))
         if self._credentials.is_foreign(welcome.cluster_identity):
             return OtherInstallationError(welcome.node, welcome.cluster)
         reason = self._objection(welcome)
@@ -407,7 +411,7 @@ class Greeter:
                         "it wants another node, or this one with another data directory, or its secret is"
                         " another one; its own log says which"
                     )
-                connection.complain(f"{hello.label!r} did not prove itself: {why}")
+                connection.complain(f"{hello.label!r} hung up after our proof: {why}")
 
         connection.use(conclude, give_up)
 

@@ -185,6 +185,7 @@ class Link:
         if self._unanswered_since is None:
             self._unanswered_since = now
         elif self._is_silent(now):
+            # sometimes: a connection gives no answer for a lease
             connection.abort(f"no answer for {self._lease():g} s")
             return
         self._sent = now
@@ -223,10 +224,12 @@ class Link:
                 found.append(explain_at(address, error))
                 self._note("; ".join(found), is_all=not left)
                 if isinstance(error, OtherDiskError):
+                    # sometimes: another disk answers than the one that is meant
                     pause = self._longest_pause()  # only a command of an operator makes it right
             if system.now() - began > LASTED_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             if left:  # another address, where it may be
+                # sometimes: a node is looked for at another address
                 await asyncio.sleep(FIRST_PAUSE_SECONDS * system.random().uniform(0.5, 1))
                 continue
             await asyncio.sleep(pause * system.random().uniform(0.5, 1))

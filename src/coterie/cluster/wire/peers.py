@@ -185,6 +185,7 @@ class Peer:
         successor, whose letters go on where they were.
         """
         if self._is_over(life, incarnation):
+            # sometimes: a start of a peer that is over calls
             raise ProtocolError(OVER)
         if self._life is not None and life != self._life:
             posted = self._posted
@@ -193,6 +194,7 @@ class Peer:
             if objection is not None:
                 # We keep to the start that we know: its last letters may be on their way still, and
                 # its receipts.
+                # sometimes: a classic node refuses a peer that has returned
                 self._posted = posted
                 raise ProtocolError(objection)
             self._delivered = 0
@@ -287,6 +289,7 @@ class Peer:
         if times:
             self._wait(seconds, times)
         else:
+            # sometimes: a peer is taken for lost
             self._handlers.lost(self._number)
 
     def _confirm(self, answer: Receipt | Refusal) -> None:
@@ -296,6 +299,7 @@ class Peer:
             self._handlers.refused(legible(answer.reason))
             return
         if self._reached != self._life:
+            # sometimes: a receipt of a start that is over comes late
             return  # it is of a start that is over, and means none of the letters to the next one
         if answer.seq > self._posted:
             raise ProtocolError(f"a receipt for letter {answer.seq}, which was not sent")

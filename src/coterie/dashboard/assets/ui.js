@@ -23,6 +23,8 @@ export function Chip({ look, children }) {
   return html`<span class="chip ${look}"><span aria-hidden="true">${SIGNS[look]}</span><span>${children}</span></span>`;
 }
 
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** A length of time as people say it: 4.2 s, 3 min, 2 h, 5 d. */
 export function age(seconds) {
   const s = Math.max(0, seconds);
@@ -50,15 +52,44 @@ function applyTheme(wanted) {
 }
 applyTheme(theme.value);
 
-export function ThemeSwitch() {
+function ThemeSwitch() {
   function change(event) {
     theme.value = event.currentTarget.value;
     applyTheme(theme.value);
     try { localStorage.setItem("coterie-theme", theme.value); } catch { /* a page without storage forgets */ }
   }
-  return html`<label class="quiet">theme <select value=${theme.value} onChange=${change}>
+  return html`<label>theme <select value=${theme.value} onChange=${change}>
     ${THEMES.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
   </select></label>`;
+}
+
+const Links = ({ pages, current }) => pages.map(([text, name, address]) => html`<li key=${name}><a href=${address} aria-current=${current === name ? "page" : undefined}>${text}</a></li>`);
+
+// The head of every page. `groups` are lists of pages, each with a name: [["Run", [[text, name, address], …]], …].
+// `items` stand in the menu, before the theme; what is said and pressed often stands in the line as `children`.
+export function Head({ title, home, groups = [], current, items, children }) {
+  const menu = useRef(null);
+  useEffect(() => {
+    const close = (event) => { if (event.type === "hashchange" || !menu.current.contains(event.target)) menu.current.open = false; };
+    document.addEventListener("click", close);
+    addEventListener("hashchange", close);
+    return () => { document.removeEventListener("click", close); removeEventListener("hashchange", close); };
+  }, []);
+  function press(event) {
+    if (event.key !== "Escape" || !menu.current.open) return;
+    event.stopPropagation();
+    menu.current.open = false;
+    menu.current.querySelector("summary").focus();
+  }
+  const sign = html`<svg viewBox="0 0 32 32" aria-hidden="true"><circle class="a" cx="12" cy="12" r="8" /><circle class="b" cx="20" cy="12" r="8" /><circle class="c" cx="16" cy="20" r="8" /></svg>`;
+  return html`<header class="head"><div class="head-line">
+    <h1>${home ? html`<a class="brand" href=${home}>${sign}${title}</a>` : html`<span class="brand">${sign}${title}</span>`}</h1>
+    ${groups.length > 0 && html`<nav class="groups" aria-label="pages">${groups.map(([name, pages]) => html`<ul key=${name} aria-label=${name}><${Links} pages=${pages} current=${current} /></ul>`)}</nav>`}
+    <span class="spring"></span>${children}
+    <details class="menu" ref=${menu} onKeyDown=${press}><summary>Menu</summary><div class="menu-items">
+      ${groups.length > 0 && html`<nav class="only-narrow" aria-label="all pages">${groups.map(([name, pages]) => html`<h2 key=${name}>${name}</h2><ul><${Links} pages=${pages} current=${current} /></ul>`)}</nav>`}
+      ${items}<${ThemeSwitch} />
+    </div></details></div></header>`;
 }
 
 /** A small line of the last values; the table beside it has the numbers. */

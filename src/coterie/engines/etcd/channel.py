@@ -13,7 +13,6 @@ import grpc.aio
 
 from coterie.engines.etcd.messages import chunk, text
 from coterie.engines.queue.nonsense import sensible
-from coterie.engines.queue.server import SessionLost
 from coterie.engines.queue.url import TLS_PARAMETERS
 from coterie.errors import ConfigError, CoterieError, Unavailable
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 LOGIN_SECONDS_MAX = 5.0
 # Before what went wrong with a connection: all addresses have failed, which we name ourselves.
 NOISE = re.compile(r".*last error: [A-Z_]+: (ipv[46]:\S+: )?(Failed to connect to remote host: )?")
+NAMELESS = "user name is empty"  # where authentication is on, and the call names no user
 TLS_ADVICE = "look at ca=, certificate= and key= in the URL, and at etcd's own files"
 # What gRPC says of TLS, and what is wrong then. Waiting does not mend a certificate, so it is a mistake
 # and not an outage: an error of the channel means that no other member could be reached, either.
@@ -123,9 +123,7 @@ class EtcdChannel:
 
     async def _log_in(self, limit: float) -> None:
         if not self._url.user:
-            raise ConfigError(
-                f"{self}: it wants a user; write etcd://USER@host and set COTERIE_PASSWORD"
-            )
+            raise self._nameless()
         request = chunk(1, self._url.user.encode()) + chunk(2, self._url.secret.encode())
         self._metadata = ()
         try:
@@ -139,11 +137,9 @@ class EtcdChannel:
         with sensible(self):
             self._metadata = (("token", text(answer, 2)),)
 
-    def error(self, error: grpc.aio.AioRpcError) -> CoterieError | SessionLost:
+    def error(self, error: grpc.aio.AioRpcError) -> CoterieError:
         """Say what an error of a call means."""
         code, details = error.code(), error.details() or ""
-        if code is grpc.StatusCode.NOT_FOUND:
-            return SessionLost(f"etcd does not know the lease any more: {details}")
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return Unavailable(f"{self}: no answer in time")
         if code is grpc.StatusCode.UNIMPLEMENTED:
@@ -153,12 +149,17 @@ class EtcdChannel:
             grpc.StatusCode.PERMISSION_DENIED,
             grpc.StatusCode.INVALID_ARGUMENT,
         }:
-            return self.refusal(details)
+            return self._nameless() if NAMELESS in details else self.refusal(details)
         for pattern, trouble in CERTIFICATE_TROUBLES.items():
             if found := pattern.search(details):
                 reason = found[1] if pattern.groups else ""
                 return ConfigError(f"{self}: {trouble}{reason and f' ({reason})'}; {TLS_ADVICE}")
         return Unavailable(f"{self}: {NOISE.sub('', details) or code.name}")
+
+    def _nameless(self) -> ConfigError:
+        return ConfigError(
+            f"{self}: it wants a user; write etcd://USER@host and set COTERIE_PASSWORD"
+        )
 
     def refusal(self, details: str) -> ConfigError:
         """Make the error of a user that may not do what locks need."""

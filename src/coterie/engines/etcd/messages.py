@@ -16,7 +16,7 @@ BY_CREATION = 2
 CREATE_REVISION = 1
 MOD_REVISION = 2
 VALUE = 3
-LESS = 2
+LESS, NOT_EQUAL = 2, 3
 DELETE = 1
 
 
@@ -71,14 +71,24 @@ def put(key: bytes, value: bytes, lease: int) -> bytes:
     return chunk(1, key) + chunk(2, value) + number(3, lease)
 
 
-def delete(key: bytes) -> bytes:
-    """Encode a DeleteRangeRequest for one key."""
-    return chunk(1, key)
+def delete(key: bytes, end: bytes = b"") -> bytes:
+    """Encode a DeleteRangeRequest for one key, or a range of keys."""
+    return chunk(1, key) + (chunk(2, end) if end else b"")
 
 
 def absent(key: bytes) -> bytes:
     """Encode a Compare that holds if the key does not exist; the revision 0 has to be sent."""
     return number(2, CREATE_REVISION) + chunk(3, key) + _varint(5 << 3) + _varint(0)
+
+
+def exists(key: bytes) -> bytes:
+    """Encode a Compare that holds if the key exists; the revision 0 has to be sent here, too."""
+    return number(1, NOT_EQUAL) + absent(key)
+
+
+def holds(key: bytes, value: bytes) -> bytes:
+    """Encode a Compare that holds if the key exists and has this value."""
+    return number(2, VALUE) + chunk(3, key) + chunk(7, value)
 
 
 def unchanged(key: bytes, revision: int) -> bytes:
@@ -116,6 +126,11 @@ def unwatch(watch_id: int) -> bytes:
     """Encode a WatchRequest that ends a watch."""
     return chunk(2, number(1, watch_id))
 
+
+SERIALIZABLE = number(
+    7, 1
+)  # appended to a RangeRequest: the member that is asked answers by itself
+READ = chunk(1, b"")[:1]  # what an operation of a transaction begins with that reads
 
 # Decoding
 
@@ -156,23 +171,25 @@ class KeyValue(NamedTuple):
     value: bytes
     created: int  # its revision
     changed: int  # the revision of its last change
+    lease: int = 0  # with which it goes; 0 if with none
 
 
 def key_value(data: bytes) -> KeyValue:
     """Decode a KeyValue."""
     found = dict(fields(data))
     created, changed = _int(found.get(2)), _int(found.get(3))
-    return KeyValue(_bytes(found.get(1)), _bytes(found.get(5)), created, changed)
+    lease = _int(found.get(6))
+    return KeyValue(_bytes(found.get(1)), _bytes(found.get(5)), created, changed, lease)
 
 
-class FoundKey(NamedTuple):
+class FoundKeys(NamedTuple):
     """The answer to a RangeRequest."""
 
     revision: int  # of the store; 0 within a transaction
     keys: list[KeyValue]
 
 
-def found(data: bytes) -> FoundKey:
+def found(data: bytes) -> FoundKeys:
     """Decode a RangeResponse."""
     revision, keys = 0, []
     for field, value in fields(data):
@@ -180,7 +197,7 @@ def found(data: bytes) -> FoundKey:
             revision = revision_of(_bytes(value))
         elif field == 2:
             keys.append(key_value(_bytes(value)))
-    return FoundKey(revision, keys)
+    return FoundKeys(revision, keys)
 
 
 def revision_of(header: bytes) -> int:

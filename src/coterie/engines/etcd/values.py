@@ -1,6 +1,6 @@
-"""Values on etcd: a key `coterie/v/LOCK` without a lease, written in a transaction that finds the key of the hold.
+"""Values on etcd: a key `coterie/v/LOCK`, written in a transaction that finds the key of the hold, and its session.
 
-That key goes with the lease of its holder before another one is inside. So a late transaction does not find it, also if the
+One of them goes before another one is inside. So a late transaction does not find both, also if the
 next holder has only read; and a read, which asks a majority, sees all that was written before it.
 
 A value begins with its version in digits of a fixed length, which etcd compares as bytes: of two writes of one hold,
@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from coterie.engines.etcd import messages as api
-from coterie.engines.etcd.watches import after
+from coterie.engines.etcd.keys import after
 from coterie.engines.queue.nonsense import sensible
 from coterie.locks.value import ValueRecord, Version
 
@@ -39,14 +39,15 @@ class EtcdValues:
         self,
         shown: object,
         call: Callable[[str, bytes], Awaitable[bytes]],
-        find: Callable[[Ticket], tuple[bytes, int] | None],
+        find: Callable[[Ticket], list[bytes] | None],
     ) -> None:
         """Prepare.
 
         Args:
             shown: The cluster, for people.
             call: Makes a request in the session.
-            find: Returns the key of an entry that was created, and its revision.
+            find: Returns what a transaction compares that is to take effect while an entry is there, in a session that
+                is not over.
         """
         self._shown = shown
         self._call = call
@@ -69,7 +70,7 @@ class EtcdValues:
             change = api.chunk(2, api.put(key, version + _encode(record), 0))
         newer = api.transaction([api.below(key, version)], [change])
         first = api.transaction([api.absent(key)], [change], [api.chunk(4, newer)])
-        request = api.transaction([api.created(*entry)], [api.chunk(4, first)])
+        request = api.transaction(entry, [api.chunk(4, first)])
         written = await self._call("KV/Txn", request)
         with sensible(self._shown):
             return api.carried_out(written)

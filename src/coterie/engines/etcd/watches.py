@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import grpc.aio
 
+from coterie.engines.etcd.keys import after
 from coterie.engines.etcd.messages import unwatch, watch, watched
 from coterie.engines.queue.nonsense import sensible
 from coterie.errors import ConfigError, CoterieError
@@ -248,11 +249,6 @@ class Watches:
             entries.hear(news.changes)
             if entries.idle >= IDLE_MAX:
                 self._forget(entries)
-
-
-def after(prefix: bytes) -> bytes:
-    """Return the end of the range of all keys that begin so."""
-    return prefix[:-1] + bytes([prefix[-1] + 1])
 
 
 async def _read(stream: grpc.aio.StreamStreamCall[bytes, bytes]) -> bytes | None:

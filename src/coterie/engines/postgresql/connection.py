@@ -57,7 +57,7 @@ class LockConnection:
         """Return when a statement was sent, and the rows that it answers with.
 
         Raises `Unavailable` where it is not known what has become of it, or that it was not carried
-        out; then the connection is closed, unless the server has refused it.
+        out; then the connection is closed, unless the server has refused it. A cancellation closes it, too.
         """
         async with self._turn:
             sent_at = system.now()

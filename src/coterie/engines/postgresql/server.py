@@ -31,7 +31,7 @@ from coterie.engines.queue.url import WITNESS, parse_server_url
 from coterie.engines.queue.witness import Witness
 from coterie.errors import CoterieError, Unavailable, UsageError
 from coterie.locks.legible import legible
-from coterie.system.aio import Tasks
+from coterie.system.aio import Calls, Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
@@ -151,7 +151,10 @@ class PostgresqlSession:
         self._over = asyncio.Event()
         self._parts: dict[int, str] = {}  # of letters that are not complete, by sender
         self._tasks = Tasks()
-        self.values = PostgresqlValues(server, self._ask, self._name_entry, self._name_run)
+        self._calls = Calls()
+        self.values = PostgresqlValues(
+            server, self._ask_to_the_end, self._name_entry, self._name_run
+        )
 
     async def start(self) -> None:
         """Announce the session, and renew it from now on."""
@@ -501,7 +504,7 @@ class PostgresqlSession:
 
     async def condemn(self, lock: str, participant: str) -> float | None:
         """Set the counter of that session to a number which none of its renewals compares with."""
-        _, rows = await self._ask(statements.CONDEMN, lock, participant)
+        _, rows = await self._ask_to_the_end(statements.CONDEMN, lock, participant)
         return max((float(lease) for (lease,) in rows), default=None)
 
     # Questions
@@ -510,7 +513,8 @@ class PostgresqlSession:
         """Read queues, all at one moment, without the entries of sessions that are over."""
         if locks is not None and not locks:
             return {}
-        _, rows = await self._ask(statements.LINES, None if locks is None else list(locks))
+        asked = None if locks is None else list(locks)
+        _, rows = await self._ask_to_the_end(statements.LINES, asked)
         with sensible(self._server):
             return {lock: _line(queue) for lock, queue in rows if queue}
 
@@ -523,7 +527,7 @@ class PostgresqlSession:
         parts = [text[at : at + size] for at in range(0, len(text), size)]
         # Of equal notices of one transaction one arrives: so each says how many follow.
         notices = [f"{len(parts) - 1 - number}:{part}" for number, part in enumerate(parts)]
-        await self._ask(statements.NOTIFY, _channel(participant), notices)
+        await self._ask_to_the_end(statements.NOTIFY, _channel(participant), notices)
 
     def _hear(self, pid: int, notice: str) -> None:
         if notice.startswith(statements.INSIDE):
@@ -606,6 +610,10 @@ class PostgresqlSession:
         """Carry out a statement; return when it was sent, and its rows."""
         connection = await self._connected()
         return await connection.ask(query, *arguments, limit=self._limit)
+
+    async def _ask_to_the_end(self, query: str, *arguments: object) -> tuple[float, Any]:
+        """Carry out a statement for a task that is not ours: if it is cancelled, the connection stays."""
+        return await self._calls.run(self._ask(query, *arguments))
 
     async def _ask_in_run(self, query: str, *arguments: object) -> Any:
         """Carry out a statement that finds our session, on the run that the connection has led to."""

@@ -32,7 +32,7 @@ from coterie.engines.redis import scripts
 from coterie.engines.redis.values import RedisValues
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 from coterie.locks.legible import legible
-from coterie.system.aio import Tasks
+from coterie.system.aio import Calls, Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -314,7 +314,7 @@ class RedisSession:
         self._ready = asyncio.Event()
         self._trouble = "no answer"  # with the channel
         self._connecting = asyncio.Lock()
-        self._calls: dict[asyncio.Task[Any], None] = {}  # that go on if their callers do not
+        self._calls = Calls()
         self._tasks = Tasks()
         self.values = RedisValues(connection.server, self._ask, self._call_to_the_end, self._member)
 
@@ -352,17 +352,15 @@ class RedisSession:
         """End the session and take its entries away."""
         self._lost = self._lost or "it was closed"
         self._wake_all()  # those who wait hear of it
-        tasks, calls = self._tasks.cancel(), list(self._calls)
         try:
             # What is under way keeps the connection: a call that is cancelled would cost it.
-            await asyncio.gather(*tasks, *calls, return_exceptions=True)
+            await self._tasks.end()
+            await self._calls.done()
             with contextlib.suppress(CoterieError):
                 await self._connection.run_script(
                     scripts.CLOSE, self._session, self._connection.number
                 )
         finally:
-            for call in calls:
-                call.cancel()
             await self._connection.close()
 
     # The lease
@@ -600,7 +598,7 @@ class RedisSession:
         """Read queues, all at one moment."""
         if locks is not None and not locks:
             return {}
-        found = await self._connection.run_script(scripts.LINES, *(locks or ()))
+        found = await self._ask(scripts.LINES, *(locks or ()))
         with sensible(self._connection.server):
             return {
                 lock.decode(errors="replace"): [
@@ -614,7 +612,7 @@ class RedisSession:
 
     async def send(self, participant: str, letter: bytes) -> None:
         """Publish a letter on the channel of its reader."""
-        await self._connection.publish(_channel(participant), b"m" + letter)
+        await self._calls.run(self._connection.publish(_channel(participant), b"m" + letter))
 
     # News
 
@@ -676,9 +674,13 @@ class RedisSession:
         return answer
 
     async def _ask(self, script: scripts.Script, *arguments: str | float) -> Any:
-        """Run a script that is not about this session."""
-        await self._connect()
-        return await self._connection.run_script(script, *arguments)
+        """Run a script that is not about this session, to the end as well."""
+
+        async def call() -> Any:
+            await self._connect()
+            return await self._connection.run_script(script, *arguments)
+
+        return await self._calls.run(call())
 
     async def _connect(self) -> None:
         """Have a connection to the run of the server that the session was begun with."""
@@ -697,15 +699,7 @@ class RedisSession:
         self, script: scripts.Script, *arguments: str | bytes | float
     ) -> Any:
         """Run a script which, if the caller is cancelled, goes on without it: or it would cost the connection."""
-        call = asyncio.ensure_future(self._call(script, *arguments))
-        self._calls[call] = None
-        call.add_done_callback(self._end_call)
-        return await asyncio.shield(call)
-
-    def _end_call(self, call: asyncio.Task[Any]) -> None:
-        del self._calls[call]
-        if not call.cancelled():
-            call.exception()  # it was told to the one that has asked, if that is still there
+        return await self._calls.run(self._call(script, *arguments))
 
     def _member(self, ticket: Ticket) -> str:
         return f"{'s' if ticket.shared else 'x'}.{self._session}.{ticket.attempt}"

@@ -70,14 +70,14 @@ def check(
         entries: how often each user asks for entry; None for no end.
         requesters: ids of the processes whose users ask at all; all by default.
         channel: what links do; by default what the processes declare.
-        crashes: at most so many processes crash.
-        losses: at most so many messages are lost.
-        duplicates: at most so many times a message is delivered again.
-        suspicions: at most so many times a live process is reported as down.
+        crashes: how many processes may crash.
+        losses: how many messages may be lost.
+        duplicates: how many times a message may be delivered again.
+        suspicions: how many times a live process may be reported as down.
         restarts: 1 if a crashed process may begin again, without memory, once; else 0.
         properties: what to judge by; by default what their kind promises and their classes declare.
-        max_states: give up after about so many states.
-        max_seconds: give up after about so many seconds.
+        max_states: the number of states after which to give up, roughly.
+        max_seconds: the number of seconds after which to give up, roughly.
         exact: compare whole states instead of their 64-bit hashes.
         canonical: take states for one that differ by a shift of all their times (`LogicalTime`).
         device: where large levels of the search are worked on; "gpu" needs the extra of that name.

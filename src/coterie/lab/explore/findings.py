@@ -226,10 +226,8 @@ class Inspector:
 
 
 def _again(text: str, cycle: Sequence[Turn]) -> str:
-    steps = (
-        "1 step that repeats leaves" if len(cycle) == 1 else f"{len(cycle)} steps that repeat leave"
-    )
-    return f"{text}: {steps} out none that stays possible"
+    steps = "1 step" if len(cycle) == 1 else f"{len(cycle)} steps"
+    return f"{text}, in a fair cycle of {steps}"
 
 
 def name_processes(places: Sequence[int]) -> str:

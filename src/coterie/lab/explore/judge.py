@@ -6,7 +6,7 @@ up for each global state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -20,14 +20,24 @@ if TYPE_CHECKING:
 
     from coterie.lab.explore.properties import Condition, RowPredicate, SeatPredicate
     from coterie.lab.explore.tables.arrays import Flags, Growing, Rows
-    from coterie.lab.explore.tables.seats import Seats
+    from coterie.process import Seat
+
+
+class LocalStates(Protocol):
+    """Local states, each a number."""
+
+    def mark(self, predicate: SeatPredicate) -> Growing:
+        """Keep an array that tells for each number whether the predicate holds; crashed: never."""
+
+    def restore(self, number: int) -> Seat | None:
+        """Make the seat again; None for a crashed one."""
 
 
 class Judge:
     """Evaluates conditions on matrices of states."""
 
-    def __init__(self, seats: Seats, size: int) -> None:
-        """Judge states of so many processes."""
+    def __init__(self, seats: LocalStates, size: int) -> None:
+        """Judge states of this many processes."""
         self._seats = seats
         self._size = size
         self._marks: dict[SeatPredicate, Growing] = {}

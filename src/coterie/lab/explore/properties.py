@@ -86,7 +86,7 @@ class CanAlwaysStill(msgspec.Struct, frozen=True):
 class Eventually(msgspec.Struct, frozen=True):
     """In every fair run, each live seat that does not fulfil the predicate comes to do so.
 
-    A run is fair if every step that stays possible is taken at last: see `coterie.lab.explore.liveness`.
+    A run is fair if it takes every step that stays possible: see `coterie.lab.explore.liveness`.
     The text says what is wrong with a seat that need never get there.
     """
 
@@ -128,16 +128,16 @@ def liveness(properties: Sequence[Property], *, decided: bool = True) -> str:
         return f"{possible[0]}, and no more is promised" if possible else ""
     if not decided:
         return f"not decided whether {' and '.join(said)}: there are too many moves to judge"
-    return f"{' and '.join(said)}, if every step that stays possible is taken at last"
+    return f"{' and '.join(said)} (weak fairness)"
 
 
 def at_most(limit: int, predicate: SeatPredicate) -> Count:
-    """At most so many seats fulfil the predicate."""
+    """No more seats than the limit fulfil the predicate."""
     return Count(predicate, high=limit)
 
 
 def at_least(limit: int, predicate: SeatPredicate) -> Count:
-    """At least so many seats fulfil the predicate."""
+    """No fewer seats than the limit fulfil the predicate."""
     return Count(predicate, low=limit)
 
 

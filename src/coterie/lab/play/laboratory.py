@@ -24,6 +24,7 @@ from coterie.lab.play.exploration.review import find_blunder, point_of_no_return
 from coterie.lab.play.exploration.scope import is_timed, limits, unexplored
 from coterie.lab.play.exploration.time_bounds import time_fates
 from coterie.lab.play.exploration.violation import first_violation
+from coterie.lab.play.proofs.solver_process import SolverProcess
 from coterie.lab.play.questions import (
     Enabled,
     Fates,
@@ -74,6 +75,7 @@ class Laboratory:
     def __init__(self, milliseconds_max: int = MILLISECONDS_MAX) -> None:
         """Start with nothing remembered; no search takes much longer than this, whatever is asked."""
         self._milliseconds_max = milliseconds_max
+        self.solver = SolverProcess()
         self._runs: Recent[Run] = Recent(RUNS_MAX)
         self._atlases: Recent[Atlas] = Recent(ATLASES_STATES_MAX)
         self._too_large: Recent[_Attempt] = Recent(RUNS_MAX)

@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 
     from coterie.lab.explore.tables.inputs import Input
     from coterie.lab.prove.page import Page
-    from coterie.lab.prove.plain import Fixed, State, Things
+    from coterie.lab.prove.plain import Fixed, Move, State, Things
     from coterie.process import Process, Seat
 
 States: TypeAlias = tuple[Any, ...]  # a state as the explorer has it
-Builder: TypeAlias = "Callable[[int, str], Sequence[Process[Any]]]"  # for a size and a variant
+Builder: TypeAlias = "Callable[[Trial, str], Sequence[Process[Any]]]"  # for a trial and a variant
+
+# From a state of the page, and that after a step of the code: which steps of the page may lie between.
+Ways: TypeAlias = "Callable[[State, State], Iterable[Sequence[tuple[str, tuple[Any, ...]]]]]"
 
 STEPS = 400  # of a random run
-STATES_MAX = 5_000  # of a search of all states
+STATES_MAX = 6_000  # of a search of all states
 SHOWN_MAX = 2_000  # characters of a state
 
 
@@ -42,6 +45,7 @@ class Trial(NamedTuple):
     entries: int
     runs: int = 0  # random ones; 0 for all states
     crashes: int = 0  # at most
+    restarts: int = 0  # of each process at most, where the link builds some that can
 
 
 TRIALS = (Trial(2, 2), Trial(3, 1), Trial(5, 3, runs=5), Trial(7, 2, runs=3))
@@ -119,6 +123,9 @@ def once(things: Iterable[Any]) -> set[Any]:
     return set(found)
 
 
+ANYWHERE = 0  # in place of a process: a step of the page that any step of the code may contain
+
+
 def at_first(_: str, args: tuple[Any, ...], __: Sequence[Any]) -> ProcessId:
     """Return where an action happens: at its first argument."""
     return int(args[0])
@@ -137,6 +144,8 @@ class Link:
     numbers: Sequence[int] = ()  # that formulas speak of; else those that states name
     lasting: tuple[str, ...] = ()  # relations of what ever was so, which fields and links forget
     build: Builder | None = None  # of processes that no catalogue has
+    asks: Callable[[Any], bool] = lambda process: True  # whether the user of a process makes calls
+    ways: Ways | None = None  # where a search for a path would take long
     trials: tuple[Trial, ...] = TRIALS
     longest: int = 1  # so many steps of the page may be one of the code
     variants: tuple[str, ...] = ("plain",)  # of the algorithm, whose code this page is about
@@ -149,9 +158,10 @@ class Held:
     variant: str
     size: int
     runs: int  # random ones; 0 for all states
+    crashes: int = 0
+    restarts: int = 0
     states: int = 0
     steps: int = 0
-    crashes: int = 0
     complete: bool = True
     trouble: str = ""
     used: set[str] = field(default_factory=set)  # actions of the page
@@ -163,6 +173,8 @@ class Held:
         what = f"{self.variant}, N = {self.size}" if self.variant else f"N = {self.size}"
         if self.crashes:
             what += f", {self.crashes} crash{'es' * (self.crashes > 1)}"
+        if self.restarts:
+            what += f", {self.restarts} restart{'s' * (self.restarts > 1)} of each"
         return f"{what}: {self.states:,} states, {self.steps:,} steps, {how}"
 
 
@@ -178,9 +190,11 @@ class Step(NamedTuple):
 class CodeWalk:
     """Real processes on their channel, step by step."""
 
-    def __init__(self, processes: Sequence[Process[Any]], trial: Trial) -> None:
+    def __init__(
+        self, processes: Sequence[Process[Any]], trial: Trial, asks: Callable[[Any], bool]
+    ) -> None:
         """Take processes as they are before their start."""
-        seats = [seat(process, trial.entries) for process in processes]
+        seats = [seat(each, trial.entries if asks(each) else 0) for each in processes]
         self._model = SmallModel(seats, declared_channel(processes), trial.crashes)
 
     def start(self) -> States:
@@ -216,7 +230,7 @@ def hold(
 ) -> Held:
     """Hold processes against a page: every step of all their states, or those of random runs."""
     comparison = Comparison(page, link, processes, trial)
-    held = Held(variant, trial.size, trial.runs, crashes=trial.crashes)
+    held = Held(variant, trial.size, trial.runs, trial.crashes, trial.restarts)
     try:
         first = comparison.begin()
         for seed in range(trial.runs):
@@ -251,7 +265,7 @@ class Comparison:
     ) -> None:
         """Compile the page for these processes."""
         ids = [process.me for process in processes]
-        self.walk = CodeWalk(processes, trial)
+        self.walk = CodeWalk(processes, trial, link.asks)
         self.steps = 0  # of the code
         self.used: set[str] = set()
         self._link = link
@@ -292,7 +306,7 @@ class Comparison:
         """Make steps at random until there are none, or enough."""
         chance = random.Random(seed)
         for _ in range(STEPS):
-            choices = self.walk.steps(node.state)
+            choices = [step for step in self.walk.steps(node.state) if step.after != node.state]
             if not choices:
                 return
             node = self._follow(node, chance.choice(choices))
@@ -306,9 +320,9 @@ class Comparison:
             return after
 
         def is_there(name: str, args: tuple[Any, ...]) -> bool:
-            return self._link.place(name, args, self._processes) == step.place
+            return self._link.place(name, args, self._processes) in (ANYWHERE, step.place)
 
-        path = self._page.path(before.mapped, after.mapped, is_there, self._link.longest)
+        path = self._way(before.mapped, after.mapped, is_there)
         if path is None:
             changes = ", ".join(_changes(before.mapped, after.mapped))
             raise NotFollowedError(
@@ -319,6 +333,16 @@ class Comparison:
         self.used.update(move.name for move in path)
         return after
 
+    def _way(self, before: State, after: State, is_there: Callable[..., bool]) -> list[Move] | None:
+        """Find steps of the page that lead from one state to the other: those that the link names, or any."""
+        if self._link.ways is None:
+            return self._page.path(before, after, is_there, self._link.longest)
+        for way in self._link.ways(before, after):
+            path = self._page.play(before, after, way)
+            if path is not None and all(is_there(name, args) for name, args in way):
+                return path
+        return None
+
     def _map(self, state: States, past: State) -> Node:
         """Map a state, and add what was so in the past and lasts."""
         lasting = self._link.lasting
@@ -328,7 +352,7 @@ class Comparison:
         mapped = self._link.state(snapshot)
         for name in lasting:
             mapped[name] = mapped[name] | past.get(name, set())
-        key = (state, *(frozenset(mapped[name]) for name in lasting)) if lasting else state
+        key = (state, self._page.key(mapped)) if lasting else state
         if key not in self._nodes:
             broken = self._page.broken(mapped)
             if broken:

@@ -115,6 +115,21 @@ class PlainPage:
             level = found
         return None
 
+    def play(
+        self, before: State, after: State, way: Iterable[tuple[str, tuple[Any, ...]]]
+    ) -> list[Move] | None:
+        """Make steps of the page one after the other; None if one is not possible, or they lead elsewhere."""
+        things = self.things(before, after)
+        actions = {action.name: action for action in self._actions}
+        state, made = before, []
+        for name, args in way:
+            reached = actions[name].apply(state, things, self._fixed, args)
+            if reached is None:
+                return None
+            state = reached
+            made.append(Move(name, args, state))
+        return made if self._leads_to(state, after) else None
+
     def key(self, state: State) -> Hashable:
         """Return what two states have in common that are the same."""
         return tuple(

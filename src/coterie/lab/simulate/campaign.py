@@ -249,7 +249,7 @@ def _failure(result: Result) -> Failure | None:
         text = f"not over at {result.time:g}, with {result.unserved} users waiting"
         return Failure(result.seed, result.stopped, text)
     if result.unserved:
-        return Failure(result.seed, "unserved", f"{result.unserved} users wait in vain")
+        return Failure(result.seed, "unserved", f"{result.unserved} users still wait")
     return None
 
 

@@ -208,7 +208,7 @@ class Engine:
         self._schedule.add((self.now + delay, FOREGROUND, 0, action))
 
     def run(self, end: float, max_events: int) -> Stopped:
-        """Go on until nothing is left to do, to a time, or for so many events."""
+        """Go on until nothing is left to do, to a time, or for a number of events."""
         schedule = self._schedule
         while self.events < max_events:
             if schedule.refill():
@@ -564,7 +564,7 @@ class Engine:
         self._choose_paths()
 
     def doom(self, process: ProcessId, messages: int) -> None:
-        """Let a process send so many more messages, and die when it would send the next."""
+        """Let a process send this many more messages, and die when it would send the next."""
         self._doomed[process] = messages
 
     def crash(self, process: ProcessId) -> None:

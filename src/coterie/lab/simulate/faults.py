@@ -41,7 +41,7 @@ class Stage(Protocol):
         """Stop a process."""
 
     def doom(self, process: ProcessId, messages: int) -> None:
-        """Let a process send so many more messages, and die when it would send the next."""
+        """Let a process send this many more messages, and die when it would send the next."""
 
     def restart(self, process: ProcessId, memory: bool) -> None:
         """Start a crashed process again."""
@@ -72,7 +72,7 @@ class Stage(Protocol):
 class Crash:
     """A process stops at `time`, or later in the middle of what it then sends.
 
-    With `after`, so many messages still leave, and it stops instead of sending the next: it dies
+    With `after`, this many messages still leave, and it stops instead of sending the next: it dies
     half-way through a broadcast.
     """
 

@@ -159,7 +159,7 @@ def is_fixed(latency: Latency) -> bool:
 
 
 def check_size(latency: Latency, size: int) -> None:
-    """Refuse a file of delays whose rows cannot be dealt evenly to so many processes."""
+    """Refuse a file of delays whose rows cannot be dealt evenly to this many processes."""
     if isinstance(latency, Matrix) and latency.source and size % len(latency.rows):
         raise UsageError(
             f"{latency.source} has delays for {len(latency.rows)} places: the number of processes must"

@@ -76,7 +76,7 @@ class Observer:
     # Messages
 
     def weighed(self, count: int, message: Payload) -> None:
-        """See so many messages that are sent, where their sizes are asked for."""
+        """Count messages that are sent, if their sizes are asked for."""
         self.bytes = (self.bytes or 0) + count * len(encode(message))
 
     def posted(

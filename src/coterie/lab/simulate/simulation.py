@@ -41,7 +41,7 @@ class Simulation:
         until: run to this time; without it, until the workload is over and all is quiet.
         detection: how long after a crash those that watch the process hear of it.
         max_time: give up at this time.
-        max_events: give up after so many events.
+        max_events: the number of events after which to give up.
         measure_bytes: also add up the encoded sizes of all messages.
         order: whether requests must be served in causal order: count breaches, or end at the first.
     """

@@ -273,7 +273,7 @@ WORKLOADS = {
 def make_workload(
     kind: str, requesters: Sequence[ProcessId], *, entries: int, rate: float, hold: float | Latency
 ) -> Workload:
-    """Return a workload by its name, for so many entries of each of these processes.
+    """Return a workload by its name, in which each of these processes enters this many times.
 
     `rate` is that of the requests which arrive at random moments, per unit of time.
     """

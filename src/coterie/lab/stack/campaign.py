@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from coterie.catalogue import algorithms
+from coterie.lab.stack.points import count_points, visits
 from coterie.lab.stack.scene.faults import draw_faults, inject
 from coterie.lab.stack.scene.monitors import AccusationMonitor
 from coterie.lab.stack.scene.plan import LEASES, RunPlan, generator
 from coterie.lab.stack.scene.scene import Scene
 from coterie.lab.stack.workloads.catalogue import WORKLOADS
+from coterie.lab.stack.workloads.locks import HEDGE_SHARE
 from coterie.lab.stack.workloads.workload import node_names, program_names
 from coterie.lab.stack.world import ViolationError, World
 from coterie.process import Election, Mutex
@@ -46,6 +48,7 @@ class Outcome:
     violation: str = ""  # the name of the promise that did not hold
     text: str = ""
     tls: bool = False
+    points: dict[str, int] = field(default_factory=dict)  # rare places, and how often it was there
 
     @property
     def command(self) -> str:
@@ -78,6 +81,10 @@ def draw(
         delay = spread = 0.0002  # `far-circles` has the others
     elif name.startswith("far"):
         lease, delay, spread = 5.0, random.uniform(0.01, 0.12), 0.001
+    elif name == "once-per-lease":
+        # An answer takes from a fifth to nearly all of the time after which one is overdue.
+        delay = random.uniform(0.1, 0.35) * lease * HEDGE_SHARE
+        spread = delay / 50
     if name == "leaders" or name.startswith("classic"):
         # A node that has not been connected for a lease is lost, and a connection takes round trips.
         lease = max(lease, LEASE_DELAYS * (delay + spread))
@@ -175,6 +182,7 @@ MIXED = (
     "line",
     "shared-line",
     "once-per-lease",
+    "impatience",
     "restarts",
     "shutdowns",
     "diskless",
@@ -262,6 +270,8 @@ def run_plan(
     first = min((fault.at for fault in plan.faults), default=math.inf)
     if kind.administrators:
         first = 0.0  # they die, and kill, as they please
+    count_points()
+    visits.clear()
     with (
         World(plan.seed, traced=traced, folder=folder) as world,
         AccusationMonitor(world, first, kind.excuses),
@@ -290,6 +300,7 @@ def run_plan(
             violation,
             text,
             plan.tls,
+            dict(visits),
         )
         title = f"seed {plan.seed}, {plan.workload} {plan.details}".strip()
         trace = world.recorder.trace(title, max(1, len(world.names())), plan.seed)

@@ -85,7 +85,7 @@ class BusySite(Site):
     think: float = 0.0  # between the answer to one request and the next one
     rest: float = 0.0  # between two transactions
     backoff: float = 1.0  # before the second attempt; it doubles, and varies by the attempt
-    tries: int | None = None  # after so many refusals a client gives its transaction up
+    tries: int | None = None  # the number of refusals after which a client gives its transaction up
     work: float = 0.0  # for which a request of its own clients keeps the site busy
     free: float = 0.0  # when it has done what it has to do so far
 

@@ -52,7 +52,7 @@ class Zipf:
 
 
 class Workload:
-    """A mix of transactions over so many keys, drawn with a skew."""
+    """A mix of transactions over a number of keys, drawn with a skew."""
 
     def __init__(self, name: str, keys: int = 1000, theta: float = 0.0) -> None:
         """Choose a mix by name."""

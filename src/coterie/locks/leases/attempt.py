@@ -1,4 +1,4 @@
-"""Locks that are to be had now or not at all."""
+"""Locks that are taken at once or not at all."""
 
 from __future__ import annotations
 

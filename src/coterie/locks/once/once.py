@@ -9,7 +9,7 @@ import inspect
 import logging
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from coterie import system
 from coterie.errors import (
@@ -36,9 +36,11 @@ if TYPE_CHECKING:
 
     from coterie.locks.held import Held, LossEvent
     from coterie.locks.lock import Owner, Session
+    from coterie.locks.observers import Observers
     from coterie.locks.once.plan import Due, Plan
     from coterie.locks.once.record import OnceRecord
     from coterie.locks.value import Value
+    from coterie.telemetry.observer import JobState, RunEnd
 
 LOOK_SECONDS = 0.05  # before the first look at the record while another has the lock; then doubled
 LOOK_SECONDS_MAX = 30.0
@@ -58,13 +60,16 @@ class Run:
     period: str  # the key of its period, such as 2026-11-17
     attempt: int  # of this period: 1 for the first
 
-    def __init__(self, held: Held, due: Due, record: OnceRecord) -> None:
+    def __init__(
+        self, held: Held, due: Due, record: OnceRecord, observers: Observers | None
+    ) -> None:
         """Take over the lock of a job, in whose value the record stands."""
         self.name = held.name
         self.period = due.key
         self.attempt = due.attempt
         self._held = held
         self._record = record
+        self._observers = observers
         self._ended = False
 
     def __repr__(self) -> str:
@@ -114,7 +119,7 @@ class Run:
     async def _end(
         self,
         owner: Owner,
-        state: Literal["done", "failed"],
+        state: RunEnd,
         status: str,
         connection: object = None,
     ) -> None:
@@ -123,15 +128,20 @@ class Run:
             raise MisuseError(f"{self!r} has ended before")
         self._ended = True
         record = self._record.ended(state, status, system.wall())
-        await to_the_end(self._close(owner, record, connection))
+        await to_the_end(self._close(owner, record, state, connection))
 
-    async def _close(self, owner: Owner, record: OnceRecord, connection: object) -> None:
+    async def _close(
+        self, owner: Owner, record: OnceRecord, end: RunEnd, connection: object
+    ) -> None:
         try:
             # Refused by the store if another holder has read since: its run is in the record then.
             if connection is None:
                 await insist(self._held, partial(self._held.write, encode(record)))
             else:
                 await self._held.write(encode(record), connection=connection)
+            if self._observers is not None:
+                self._observers.job_seen(state_of(self.name, record))
+                self._observers.run_ended(self.name, end)
         finally:
             await self._held._give_back(owner)
 
@@ -348,11 +358,14 @@ class Once:
             process = self._session.engine.waits.process
             begun = self._plan.begun(record, due, held.token, process, now)
             await insist(held, partial(held.write, encode(begun)))
+            if self._session.observers is not None:
+                self._session.observers.job_seen(state_of(self.name, begun))
+                self._session.observers.run_began(self.name)
         except BaseException:
             with contextlib.suppress(LockLost, NotHeld):
                 await held._give_back(owner)
             raise
-        return Run(held, due, begun)
+        return Run(held, due, begun, self._session.observers)
 
     def _running(self, record: OnceRecord, period: str) -> NotDue:
         last = record.last
@@ -363,7 +376,19 @@ class Once:
         )
 
     def _decoded(self, value: Value | None) -> OnceRecord | None:
-        return None if value is None else decode(self.name, value.data)
+        if value is None:
+            return None
+        record = decode(self.name, value.data)
+        if self._session.observers is not None:
+            self._session.observers.job_seen(state_of(self.name, record))
+        return record
+
+
+def state_of(name: str, record: OnceRecord) -> JobState:
+    """Return what observers are told of a record."""
+    from coterie.telemetry.observer import JobState  # noqa: PLC0415 - not for programs without observers
+
+    return JobState(name, record.starts, record.success or record.since, record.every)
 
 
 def describe(error: BaseException) -> str:

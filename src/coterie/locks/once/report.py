@@ -9,10 +9,10 @@ import msgspec
 
 from coterie import system
 from coterie.errors import UsageError
+from coterie.locks.internals import engine_of, opened_to_look
 from coterie.locks.names import check_name
 from coterie.locks.once.period import Schedule
 from coterie.locks.once.record import OnceRecord, decode, encode
-from coterie.locks.value import values_of
 from coterie.system import calendar
 from coterie.telemetry.text import Metric, Sample, render
 
@@ -64,18 +64,11 @@ def local(record: OnceRecord, moment: float) -> str:
 
 
 async def look(coordinator: Coordinator, name: str | None = None) -> list[JobView]:
-    """Return all jobs by their names, or one; raise `UsageError` if there is no record of that.
-
-    A directory is looked at without being opened, which would make it.
-    """
-    session = coordinator._session
-    values = values_of(session.engine, coordinator.url)
-    async with contextlib.AsyncExitStack() as stack:
-        if not session.is_open and not coordinator.url.startswith("file:"):
-            await stack.enter_async_context(coordinator)
+    """Return all jobs by their names, or one; raise `UsageError` if there is no record of that."""
+    async with opened_to_look(coordinator) as values:
         found = await _records(values, name)
         return [
-            await _view(session.engine, values, each, value, record)
+            await _view(engine_of(coordinator), values, each, value, record)
             for each, (value, record) in sorted(found.items())
         ]
 
@@ -104,7 +97,7 @@ async def order_again(coordinator: Coordinator, name: str, wait: float) -> OnceR
         value = await held.read()
         if value is None:
             raise _never_run(name)
-        process = coordinator._session.engine.waits.process
+        process = engine_of(coordinator).waits.process
         record = decode(name, value.data).again(held.token, process, system.wall())
         await held.write(encode(record))
         return record

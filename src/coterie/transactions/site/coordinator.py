@@ -243,6 +243,7 @@ class Coordinator(msgspec.Struct, array_like=True):
         if isinstance(answer, Listed):
             course.lists.append(answer)
             if message.more:
+                # sometimes: a scan does not fit one message
                 self._send_request(course, sender, More(), step)
                 return
         course.awaited.remove(sender)
@@ -319,6 +320,7 @@ class Coordinator(msgspec.Struct, array_like=True):
         """Hear of the commit from the only site that took part."""
         self._end(name, Committed(name, number), step)
         if sender != step.me:
+            # sometimes: the only site that took part has decided
             step.acknowledge(sender, name)
 
     def on_acknowledge(self, sender: ProcessId, name: Name, step: Step) -> None:
@@ -345,6 +347,7 @@ class Coordinator(msgspec.Struct, array_like=True):
         that asks about something which is neither there nor under way asks about an abort.
         """
         if name in self.courses:
+            # sometimes: a site in doubt asks before the decision
             step.out.send(sender, Pending(step.clock, name))
         else:
             step.out.send(sender, Decide(step.clock, name, step.journal.commit_number(name)))
@@ -368,6 +371,7 @@ class Coordinator(msgspec.Struct, array_like=True):
         course.state, course.is_last, course.request = "running", True, visit.request
         if course.is_unwanted:
             name = course.attempt.name
+            # sometimes: a commit is called off while its writes wait
             step.out.broadcast(course.sites, Decide(step.clock, name))
             self._end(name, Refused(name, CALLED_OFF, (), ()), step)
 
@@ -384,6 +388,7 @@ class Coordinator(msgspec.Struct, array_like=True):
                 self._ask_again(course, step)
             else:
                 step.out.broadcast(course.sites, Decide(step.clock, name))
+                # sometimes: a site does not answer until its transaction is given up
                 self._end(name, Refused(name, UNREACHABLE, (), ()), step)
 
     def _repeat_decisions(self, step: Step) -> None:

@@ -177,7 +177,7 @@ class Course(msgspec.Struct, array_like=True):
         return []
 
     def weigh(self, key: str, value: Value) -> None:
-        """Raise `UsageError` if a write makes it too large, before any site hears of it."""
+        """Raise `UsageError` if a write makes it too large, before any site learns of it."""
         size = size_of(key, value)
         written = self.written + size - self.sizes.get(key, 0)
         if written > WRITTEN_BYTES_MAX:
@@ -209,7 +209,7 @@ def insist_on_size(declaration: Declaration) -> None:
 
 
 def insist_on_declared(attempt: Attempt, request: Request) -> None:
-    """Raise `Undeclared` if a request was not announced, before any site hears of it."""
+    """Raise `Undeclared` if a request was not announced, before any site learns of it."""
     match request:
         case Write(key):
             spans, declared, verb = Span.of(key), attempt.declaration.writes, "write"

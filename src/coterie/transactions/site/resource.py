@@ -270,12 +270,14 @@ class Resource(msgspec.Struct, array_like=True):
         self._forget_outcomes(sender, message.settled, step)
         part = self.parts.get(name)
         if part is None and name in journal.decided:
+            # sometimes: a prepare comes again after the only site has decided
             step.out.send(sender, Decide(step.clock, name, journal.decided[name].number))
         elif part is None:
             refused = Refused(name, FORGOTTEN, (), ())
             self._reply(name, message.count, refused, sender, step)
         elif name in journal.ready:
             vote = Vote(step.clock, name, journal.ready[name].number, life=part.life)
+            # sometimes: a prepare comes again after the vote
             step.out.send(sender, vote)
         elif part.sites:  # asked before, and waits
             self._say_pending(part, sender, step)
@@ -286,6 +288,7 @@ class Resource(msgspec.Struct, array_like=True):
         elif not part.is_meant(message.life) or message.count != part.count + len(message.writes):
             # Some requests came before a crash of this site. A vote for the rest would let the
             # transaction commit without them.
+            # sometimes: requests came before a crash of their site, which is asked to vote
             self.refuse(name, FORGOTTEN, step)
         else:
             part.sites, part.silence = message.sites, 0

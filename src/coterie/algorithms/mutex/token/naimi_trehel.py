@@ -103,7 +103,7 @@ def _idle(setup: Setup) -> Cost:
     """Climb a path of the tree, and send the token back.
 
     Over random requesters the mean is H(N - 1), the holder's free entries included. These are one in
-    N and change nothing: where each requester is another than the last, the others pay for them.
+    N and change nothing: where no requester comes twice in a row, the others pay for them.
     """
     size = setup.size
     harmonic = sum(1 / term for term in range(1, size))

@@ -167,7 +167,7 @@ class ThreadBell:
         self.close()
 
     def sleep(self, seconds: float) -> tuple[bool, bool]:
-        """Sleep for so many seconds, or until it is rung or what is watched ends: return which of both."""
+        """Sleep for this many seconds, or until it is rung or what is watched ends: return which of both."""
         rung = ended = False
         # Rounded up: a thread that wakes too early would look once more for nothing.
         for descriptor, _ in self._poll.poll(int(seconds * 1000) + 1):

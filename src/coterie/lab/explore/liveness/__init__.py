@@ -1,6 +1,6 @@
 """What must happen in the end, decided on the finite graph of states that a search has kept.
 
-A run is fair if every step that stays possible is taken at last (weak fairness). A step is here the
+A run is fair if it takes every step that stays possible (weak fairness). A step is here the
 delivery of the first message on a FIFO link, of each message on a link that may reorder; the ring of
 each timer that stays armed, also if it is set again and again; the report of each crash to each process
 that watches; and the leaving of a process that is inside. Calls that a user may make or not need never

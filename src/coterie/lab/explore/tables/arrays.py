@@ -59,7 +59,7 @@ class Growing:
     """An array that is appended to one value at a time and read by whole arrays of positions."""
 
     def __init__(self, kind: npt.DTypeLike, zeros: int = 0) -> None:
-        """Start with so many zeros."""
+        """Start with this many zeros."""
         self._array: npt.NDArray[Any] = np.zeros(zeros, kind)
         self._new: list[int] = []
         self._copy: Any = None  # on a device, with room for more

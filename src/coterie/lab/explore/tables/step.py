@@ -54,7 +54,7 @@ def must_call(seat: Seat) -> bool:
 
 
 def run(seat: Seat, pending: Pending, given: Input, size: int) -> Outcome:
-    """Let a seat make a step among so many processes; the seat is changed."""
+    """Let a seat make a step among this many processes; the seat is changed."""
     out: Outbox[Any] = Outbox(seat.process.me)
     try:
         feed(seat, given, out)

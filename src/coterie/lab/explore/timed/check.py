@@ -16,6 +16,7 @@ import numpy as np
 from coterie.errors import UsageError
 from coterie.lab.explore.reachability import Backward
 from coterie.lab.explore.tables.hashing import HashIndex, scatter_all
+from coterie.lab.explore.timed.judge import Broken, TimedJudge
 from coterie.lab.explore.timed.moves import Bounds
 from coterie.lab.explore.timed.trace import retell
 from coterie.lab.explore.timed.world import TickingWorld
@@ -26,13 +27,12 @@ from coterie.trace import Header
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from coterie.lab.explore.tables.arrays import Flags, Keys, Numbers, Positions, Rows
+    from coterie.lab.explore.tables.arrays import Keys, Numbers, Positions, Rows
     from coterie.lab.explore.timed.moves import Move
     from coterie.lab.explore.timed.world import Transitions
     from coterie.process import Process, ProcessId
 
 PROGRESS_INTERVAL_SECONDS = 0.5
-LIVENESS = "entry stays possible; whether every wait ends is not decided with a clock"
 CHUNK = 1 << 14  # states expanded at once: bounds the memory that a level takes on the way
 
 
@@ -52,8 +52,9 @@ def check_timed(
 ) -> Verdict:
     """Try every run in which time is counted in ticks, and judge every state.
 
-    Two properties are judged: *mutual exclusion*, and *entry stays possible*: a process that waits
-    can still enter without more faults. Links keep the order of messages.
+    Two properties of mutexes are judged: *mutual exclusion*, and *entry stays possible*: a process that
+    waits can still enter without more faults. So are those that the classes of the processes declare,
+    except what is about fair runs, which is refused. Links keep the order of messages.
 
     Args:
         processes: the processes 1 to N, as they are before their start; their timers must run for
@@ -63,10 +64,10 @@ def check_timed(
         handling: how many ticks a message waits where it has arrived, at most, before it is handled.
         entries: how often each user asks for entry.
         requesters: ids of the processes whose users ask at all; all by default.
-        crashes: at most so many crashes, each at any point, also half-way through a broadcast.
-        returns: at most so many times a crashed process starts again, without memory.
-        max_states: give up after so many states.
-        max_seconds: give up after about so many seconds.
+        crashes: how many processes may crash, each at any point, also half-way through a broadcast.
+        returns: how many times a crashed process may start again, without memory.
+        max_states: the number of states after which to give up.
+        max_seconds: the number of seconds after which to give up, roughly.
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
     """
@@ -78,9 +79,10 @@ def check_timed(
     asking = set(requesters) if requesters is not None else {process.me for process in processes}
     seats = [seat(process, entries if process.me in asking else 0) for process in processes]
     world = TickingWorld(seats, Bounds(*delays, crashes, returns, handling))
+    judge = TimedJudge(processes, world.lives)
     header = header or Header(algorithm="?", size=len(processes))
     header = msgspec.structs.replace(header, clock="none")  # ticks are not shown to processes
-    return _Search(world, max_states, max_seconds, progress).run(header)
+    return _Search(world, judge, max_states, max_seconds, progress).run(header)
 
 
 def _declared_delays(processes: Sequence[Process[Any]]) -> tuple[int, int]:
@@ -106,6 +108,7 @@ class _Search:
     """
 
     world: TickingWorld
+    judge: TimedJudge
     max_states: int | None
     max_seconds: float | None
     progress: Callable[[Progress], None] | None
@@ -113,14 +116,12 @@ class _Search:
     numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int32))  # by that in the index
     parents: list[Numbers] = field(default_factory=list)
     moves: list[tuple[Numbers, Numbers]] = field(default_factory=list)  # input, messages sent
-    waiting: list[Flags] = field(default_factory=list)  # by process and state
     edges: list[tuple[Numbers, Numbers]] = field(
         default_factory=list
     )  # of moves that are no faults
     states: int = 0
     transitions: int = 0
     depth: int = 0
-    contended: bool = False
     finding: _Finding | None = None
     stopped: bool = False  # by the budget
     begun: float = field(default_factory=time.monotonic)
@@ -136,12 +137,12 @@ class _Search:
             if self.stopped:
                 reason = f"the budget ran out after {count} states; no violation was found so far"
                 return self._verdict("unfinished", None, reason)
-            if not np.concatenate(self.waiting, axis=1).any():
-                reason = f"nothing was shown: no process ever waits, in any of {count} states"
+            if self.judge.vacuous is not None:
+                reason = f"nothing was shown: {self.judge.vacuous}, in any of {count} states"
                 return self._verdict("vacuous", None, reason)
             reason = f"every property holds in all {count} reachable states"
             verdict = self._verdict("verified", None, reason)
-            verdict.liveness = LIVENESS
+            verdict.liveness = self.judge.liveness
             return verdict
         name, reason, state, last = self.finding
         verdict = self._verdict("violated", name, reason)
@@ -154,6 +155,10 @@ class _Search:
         nothing = np.zeros(1, np.int32)
         self._number(initial)
         self._note(initial, nothing, (nothing, nothing))
+        broken = self._broken(initial)
+        if broken is not None:
+            self.finding = _Finding(broken.name, broken.text, 0)
+            return
         level, first = initial, 0
         while level.shape[1]:
             found = []
@@ -205,20 +210,26 @@ class _Search:
             raised = np.flatnonzero(np.isin(made.results[:end], list(errors)))
         if raised.size:
             end = int(raised[0])
-        inside = self.world.inside(after.take(fresh[: np.searchsorted(fresh, end)], axis=1))
-        crowded = np.flatnonzero(inside.sum(axis=0) > 1)
-        if crowded.size:
-            which = int(crowded[0])
-            ids = " and ".join(str(place + 1) for place in np.flatnonzero(inside[:, which]))
-            reason = f"{ids} are inside together"
-            self.finding = _Finding("mutual exclusion", reason, self.states + which)
-            return int(fresh[which]) + 1
+        broken = self._broken(after.take(fresh[: np.searchsorted(fresh, end)], axis=1))
+        if broken is not None:
+            self.finding = _Finding(broken.name, broken.text, self.states + broken.state)
+            return int(fresh[broken.state]) + 1
         if raised.size:
             move = self.world.move(int(made.inputs[end]), 0)
             state = first + int(made.sources[end])
             self.finding = _Finding("no failure", errors[int(made.results[end])], state, move)
             self.transitions += 1  # it leads nowhere
         return end
+
+    def _broken(self, new: Rows) -> Broken | None:
+        """Return what does not hold in the first of these states in which something does not."""
+        inside = self.world.inside(new)
+        crowded = np.flatnonzero(inside.sum(axis=0) > 1)
+        broken = self.judge.broken(new)
+        if not crowded.size or (broken is not None and broken.state < crowded[0]):
+            return broken
+        ids = " and ".join(str(place + 1) for place in np.flatnonzero(inside[:, crowded[0]]))
+        return Broken("mutual exclusion", f"{ids} are inside together", int(crowded[0]))
 
     def _end(self, made: Transitions, fresh: Positions) -> int:
         """Return how many transitions the budget of states allows; it ends with a whole state."""
@@ -236,24 +247,22 @@ class _Search:
         return self.stopped
 
     def _note(self, new: Rows, parents: Numbers, moves: tuple[Numbers, Numbers]) -> None:
-        """Keep what is needed of new states: how one comes there, and which processes wait."""
-        waiting = self.world.waiting(new)
-        inside = self.world.inside(new).any(axis=0)
-        self.contended |= bool((inside & waiting.any(axis=0)).any())
+        """Keep what is needed of new states: how one comes there, and what is seen in them."""
+        self.judge.note(new)
         self.states += new.shape[1]
         self.parents.append(parents)
         self.moves.append(moves)
-        self.waiting.append(waiting)
 
     def _find_stuck(self) -> None:
-        """Find the first state from which a process that waits can never enter."""
+        """Find the first state from which a process can never get to what it is owed."""
         sources, targets = map(np.concatenate, zip(*self.edges, strict=True))
         graph = Backward(self.states, sources, targets)
-        for process, waits in enumerate(np.concatenate(self.waiting, axis=1), 1):
-            stuck = np.flatnonzero(~graph.can_reach(~waits))
-            if stuck.size and (self.finding is None or stuck[0] < self.finding.state):
-                reason = f"process {process} can never enter"
-                self.finding = _Finding("entry stays possible", reason, int(stuck[0]))
+        for item, owed in self.judge.owed():
+            for process, waits in enumerate(owed, 1):
+                stuck = np.flatnonzero(~graph.can_reach(~waits))
+                if stuck.size and (self.finding is None or stuck[0] < self.finding.state):
+                    reason = f"process {process} can never {item.verb}"
+                    self.finding = _Finding(item.name, reason, int(stuck[0]))
 
     def _path(self, state: int) -> list[Move]:
         parents = np.concatenate(self.parents)
@@ -274,7 +283,7 @@ class _Search:
             depth=self.depth,
             seconds=time.monotonic() - self.begun,
             collision_probability=0.0,
-            sometimes={"contention": self.contended},
+            sometimes=self.judge.sometimes,
         )
 
     def _report(self) -> None:

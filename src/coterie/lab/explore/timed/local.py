@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from coterie.errors import UsageError
-from coterie.lab.explore.properties import inside, waiting
+from coterie.lab.explore.properties import inside
 from coterie.lab.explore.tables.arrays import Growing
 from coterie.lab.explore.tables.memo import PairMemo
 from coterie.lab.explore.timed.moves import Move
 from coterie.process import SeatCodec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from coterie.lab.explore.tables.arrays import Ids, Numbers, Positions
     from coterie.lab.explore.timed.moves import Bounds
@@ -112,9 +112,9 @@ class Lives:
         self._fresh = [codec.save(seat) for codec, seat in zip(self._codecs, seats, strict=True)]
         self._numbers: dict[Life, int] = {}
         self._lives: list[Life] = []
+        self._markers: list[tuple[Callable[[Seat], bool], Growing]] = []
         self.alive = Growing(np.bool_, 1)
         self.inside = Growing(np.bool_, 1)
-        self.waiting = Growing(np.bool_, 1)
         self.calls = Lists()
 
     def __len__(self) -> int:
@@ -129,10 +129,19 @@ class Lives:
         """Return a seat as it is before its start."""
         return self._codecs[process - 1].restore(self._fresh[process - 1])
 
-    def restore(self, life: Life) -> Seat:
-        """Return a seat again, independent of all others."""
-        assert life.saved is not None, "a crashed process takes no step"
-        return self._codecs[life.process - 1].restore(life.saved)
+    def restore(self, number: int) -> Seat | None:
+        """Return a seat again, independent of all others; None for a crashed process."""
+        process, _, saved = self[number]
+        return None if saved is None else self._codecs[process - 1].restore(saved)
+
+    def mark(self, predicate: Callable[[Seat], bool]) -> Growing:
+        """Keep an array that tells for each number whether the predicate holds; crashed: never."""
+        marks = Growing(np.int8, 1)
+        self._markers.append((predicate, marks))
+        for number in range(1, len(self)):
+            seat = self.restore(number)
+            marks.append(seat is not None and bool(predicate(seat)))
+        return marks
 
     def save(self, process: ProcessId, life: int, seat: Seat) -> int:
         """Number the seat of a live process."""
@@ -148,9 +157,10 @@ class Lives:
             self._lives.append(life)
             self.alive.append(seat is not None)
             self.inside.append(seat is not None and inside(seat))
-            self.waiting.append(seat is not None and waiting(seat))
             calls = () if seat is None else seat.user.calls()
             self.calls.append([self._given.number(Move("call", name)) for name in calls])
+            for predicate, marks in self._markers:
+                marks.append(seat is not None and bool(predicate(seat)))
         return number
 
 

@@ -26,7 +26,7 @@ class Move(NamedTuple):
     kind: str  # deliver, lose, ring, call, crash, return or pass
     name: str = ""  # of the timer or the call
     sender: ProcessId = 0
-    sent: int = WHOLE  # fewer than all: it dies when so many messages of the step have left
+    sent: int = WHOLE  # fewer than all: it dies when this many messages of the step have left
 
 
 START = Move("return")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.lab.explore.tables.arrays import Ids, Numbers
-    from coterie.lab.explore.timed.local import Given, Life, Lives, Mails, Timers
+    from coterie.lab.explore.timed.local import Given, Lives, Mails, Timers
     from coterie.process import Payload, ProcessId
 
 
@@ -57,15 +57,17 @@ class TimedSteps:
                 after = self._lives.crashed(before.process, before.life)
                 return self._append(after, CLEAR, (), dies=True)
             case _:
-                return self._handle(before, move, message)
+                return self._handle(seat, move, message)
 
-    def _handle(self, before: Life, move: Move, message: Payload | None) -> int:
+    def _handle(self, number: int, move: Move, message: Payload | None) -> int:
+        before = self._lives[number]
         process, life, returns = before.process, before.life, move.kind == "return"
         out: Outbox[Any] = Outbox(process)
         if returns:
             life += 1
             out.incarnation = life
-        seat = self._lives.fresh(process) if returns else self._lives.restore(before)
+        seat = self._lives.fresh(process) if returns else self._lives.restore(number)
+        assert seat is not None, "a crashed process takes no step"
         try:
             feed(seat, move, message, out)
             check_wishes(out, len(self.sent))

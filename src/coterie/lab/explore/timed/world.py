@@ -43,10 +43,10 @@ class TickingWorld:
         self.size = len(seats)
         self.bounds = bounds
         self._given = Given(self.size)
-        self._lives = Lives(seats, self._given)
+        self.lives = Lives(seats, self._given)
         self._timers = Timers(self._given)
         self._mails = Mails(self._given, bounds, self.size)
-        self.steps = TimedSteps(self._lives, self._timers, self._mails, self._given, self.size)
+        self.steps = TimedSteps(self.lives, self._timers, self._mails, self._given, self.size)
         self._lose = np.array(self._given.lose, np.int32)
         self._budgets = (
             bounds.returns + 1
@@ -56,7 +56,7 @@ class TickingWorld:
         """Let all processes start, at the same time."""
         column = [EMPTY] * (3 * self.size + 1)
         for me in range(1, self.size + 1):
-            result = self.steps.compute(self._lives.crashed(me, -1), self._given.start)
+            result = self.steps.compute(self.lives.crashed(me, -1), self._given.start)
             assert result not in self.steps.errors, self.steps.errors[result]
             column[me - 1] = int(self.steps.after.array[result])
             change = int(self.steps.change.array[result])
@@ -68,20 +68,15 @@ class TickingWorld:
 
     def fresh(self, process: ProcessId) -> Seat:
         """Return a seat as it is before its start."""
-        return self._lives.fresh(process)
+        return self.lives.fresh(process)
 
     def move(self, number: int, sent: int) -> Move:
-        """Return the move of an input after which so many messages have left, 0 meaning all."""
+        """Return the move of an input after which this many messages have left, 0 meaning all."""
         return self._given[number][0]._replace(sent=sent or WHOLE)
 
     def inside(self, rows: Rows) -> Flags:
         """Return for each process and state whether it is inside."""
-        flags: Flags = self._lives.inside.take(rows[: self.size])
-        return flags
-
-    def waiting(self, rows: Rows) -> Flags:
-        """Return for each process and state whether it waits."""
-        flags: Flags = self._lives.waiting.take(rows[: self.size])
+        flags: Flags = self.lives.inside.take(rows[: self.size])
         return flags
 
     def transitions(self, rows: Rows) -> Transitions:
@@ -91,7 +86,7 @@ class TickingWorld:
         seats, timers, mails = (
             rows[kind * self.size + place, everyone] for kind in range(3)
         )  # of whose turn it is
-        alive, late = self._lives.alive.take(seats), self._mails.late.take(mails)
+        alive, late = self.lives.alive.take(seats), self._mails.late.take(mails)
         back = np.flatnonzero(~alive & (returns > 0))
         dying = np.flatnonzero(alive & (crashes > 0))
         idle = np.flatnonzero(~late & ~self._timers.is_due.take(timers))
@@ -99,7 +94,7 @@ class TickingWorld:
         lost = self._lose.take(self._given.sender.take(letters))
         on_time = np.flatnonzero(~self._mails.here.take(mails))
         rung, rings = self._timers.due.expand(timers.take(on_time))
-        called, calls = self._lives.calls.expand(seats)
+        called, calls = self.lives.calls.expand(seats)
         sources = np.concatenate([back, arrived, on_time.take(rung), called, dying, idle])
         inputs = np.concatenate(
             [
@@ -150,7 +145,7 @@ class TickingWorld:
     def _dtype(self) -> np.dtype[Any]:
         """The narrowest type that holds all numbers in use."""
         rest = self.size * self._budgets * (self.bounds.crashes + 1)
-        most = max(len(self._lives), len(self._timers), len(self._mails), rest)
+        most = max(len(self.lives), len(self._timers), len(self._mails), rest)
         return np.dtype(np.uint16 if most <= NARROW else np.int32)
 
     def _rest(self, rows: Rows) -> tuple[Numbers, Numbers, Numbers]:
@@ -163,7 +158,7 @@ class TickingWorld:
         sent = np.flatnonzero(parcels)
         if sent.size:
             # A dead receiver may be back when they arrive.
-            alive = self._lives.alive.take(rows[receiver].take(sent))
+            alive = self.lives.alive.take(rows[receiver].take(sent))
             sent = sent[alive | (returns.take(sent) > 0)]
             mails = rows[2 * self.size + receiver]
             mails[sent] = self._mails.put_all(mails.take(sent), parcels.take(sent))
@@ -171,7 +166,7 @@ class TickingWorld:
     def _bury(self, rows: Rows, which: Positions) -> None:
         """Forget what is under way to the dead, of which none returns any more."""
         for place in range(self.size) if which.size else ():
-            dead = which[~self._lives.alive.take(rows[place].take(which))]
+            dead = which[~self.lives.alive.take(rows[place].take(which))]
             rows[2 * self.size + place, dead] = EMPTY
 
     def _pass(self, rows: Rows, which: Positions, place: Numbers) -> None:

@@ -4,12 +4,13 @@ A page is the part of a Markdown file below a heading: words, then a block. A bl
 line of a scenario, moves, and directives:
 
     @goal GOAL             what is to be brought about, as `coterie.lab.play.exploration.goal` lists it
+    @level 2               how hard a challenge is: 1, 2 or 3
     @limit 6               in at most so many moves, those that are given included
     @allow crashes 1       what could happen beside one entry of each process; several by commas
     @solution a; b; c      moves that reach the goal from where the page begins
     @ask WORDS = MEASURE   a question; `coterie.lab.play.exercises.quantity` lists what can be asked for
 
-A block `graph`, `history` or `coterie` has the text of that editor instead, a `@goal` that
+A block `graph`, `history`, `coterie` or `prove` has the text of that editor instead, a `@goal` that
 `coterie.lab.play.exercises.editors` lists, a `@require` of `coterie.lab.play.exercises.requirement` for what of the text has to
 stay, and below `@solution` a text that reaches the goal.
 """
@@ -31,9 +32,9 @@ from coterie.lab.play.exploration.goal import parse_goal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Editor = Literal["graph", "history", "coterie"]
+Editor = Literal["graph", "history", "coterie", "prove"]
 PARAGRAPH = re.compile(r"\n\s*\n")
-BLOCK = re.compile(r"^```(run|graph|history|coterie)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(run|graph|history|coterie|prove)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -51,6 +52,7 @@ class Page(msgspec.Struct, frozen=True):
     goal: str  # as it is written; empty if there are questions only
     task: str  # the goal as a sentence
     name: str = ""  # of a challenge
+    level: int | None = None  # of a challenge: how hard it is, 1 to 3
     asks: list[Ask] = []
     first: str = ""
     moves: list[str] = []
@@ -131,6 +133,7 @@ def _run_page(title: str, words: list[str], block: _Block) -> Page:
         goal,
         str(parse_goal(goal)) if goal else "",
         name=block.directives.get("name", ""),
+        level=int(block.directives["level"]) if "level" in block.directives else None,
         asks=block.asks,
         first=block.lines[0],
         moves=block.lines[1:],

@@ -137,7 +137,7 @@ class Atlas:
             return self._loss(number)
         near, far, edge = (int(each[number]) for each in (graph.near, graph.far, graph.edge))
         if near >= 0 and graph.doomed[number]:
-            text = f"every way leads to a violation; the nearest is {_moves(near)} away"
+            text = f"every way goes wrong, the shortest in {_moves(near)}"
             return fate("doomed", text, near, is_final=True)
         return _danger(near, far, edge)
 
@@ -241,12 +241,12 @@ def _is_crowded(play: Play) -> bool:
 
 
 def _danger(near: int, far: int, edge: int) -> Fate:
-    """Say how far the next violation is: without a fault, with one, or as far as was searched."""
+    """Say in how many moves it can go wrong, be it without showing yet: without a fault, with one, or as searched."""
     if near >= 0:
-        return fate("risky", f"a violation is {_moves(near)} away, and can be avoided", near)
+        return fate("risky", f"{_moves(near)} from going wrong, which can be avoided", near)
     if far >= 0:
         fine = "fine" if edge < 0 else f"nothing is wrong within {_moves(edge)}"
-        text = f"{fine} unless there is another fault; then a violation is {_moves(far)} away"
+        text = f"{fine} unless there is another fault; then it goes wrong in {_moves(far)}"
         return fate("fragile", text, far)
     if edge >= 0:
         return fate("open", f"nothing is wrong within {_moves(edge)}; more was not searched", edge)

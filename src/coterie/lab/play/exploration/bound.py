@@ -17,7 +17,7 @@ FAULTS_MAX = 4
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """At most so many entries of each process, and so many faults of each kind."""
+    """How often each process may enter, and how many faults of each kind there may be."""
 
     entries: int = 1
     crashes: int = 0

@@ -97,7 +97,7 @@ class Run(msgspec.Struct, frozen=True):
         return Run(self.first, steps, play)
 
     def play_at(self, cursor: int) -> Play:
-        """Return the play as it was after so many moves."""
+        """Return the play as it was after this many moves."""
         if cursor == len(self.steps) - 1:
             fork: Play = self.play.fork()
             return fork
@@ -107,7 +107,7 @@ class Run(msgspec.Struct, frozen=True):
         return play
 
     def states_at(self, cursor: int) -> list[ProcessState]:
-        """Return all processes as they were after so many moves, with what the last one changed."""
+        """Return all processes as they were after this many moves, with what the last one changed."""
         states: dict[ProcessId, ProcessState] = {}
         for step in self.steps[: cursor + 1]:
             for state in step.states:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
 from coterie.clocks import Stamp
-from coterie.lab.prove.pages import ricart_agrawala as algorithm
+from coterie.lab.prove.pages.mutex import ricart_agrawala as algorithm
 from coterie.lab.prove.solver import z3
 from coterie.lab.prove.symbolic import AnyInteger, AnySet, Followed, Paths, claims_of, term_of
 from coterie.lab.prove.theory import Theory

@@ -13,7 +13,7 @@ from coterie.lab.simulate.interval import Interval
 
 
 class BesideTheory(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured of one algorithm with so many processes, beside the formulas."""
+    """What was measured of one algorithm with one number of processes, beside the formulas."""
 
     algorithm: str
     variant: str
@@ -55,10 +55,10 @@ class BesideTheory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(BesideTheory, frozen=True, kw_only=True):
-    """All costs of one mutex with so many processes."""
+    """All costs of one mutex with one number of processes."""
 
     seeds: int
-    idle: Measure  # messages per entry, one requester at a time, each another than the last
+    idle: Measure  # messages per entry, one requester at a time; they take turns
     again: Measure  # messages per entry when the same process enters again
     saturated: Measure  # messages per entry, everyone always wants in
     client_delay: Measure  # the longest seen; a mean under other conditions than theory assumes
@@ -136,7 +136,7 @@ class LoadComparison(BesideTheory, frozen=True, kw_only=True):
 
 
 class ElectionComparison(BesideTheory, frozen=True, kw_only=True):
-    """The messages of one election algorithm with so many processes, the highest having crashed."""
+    """The messages of one election algorithm with one number of processes, the highest having crashed."""
 
     best: Measure  # when one process notices: the fewest, over all that may
     worst: Measure  # ... the most

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ACCUSATION = "refused: "  # how a node logs that it will not have a connection
 NUMBERS_WATCHED = 6  # of configurations, before the newest
 NO_ACCUSATIONS = (
-    "did not prove itself",  # a caller that has died or given up
+    "hung up after our proof",  # a caller that has died or given up
     "leaves without a proof",  # one that wants another node or disk
     "the caller hung up in the handshake",  # of TLS, as above
     "connection reset by peer",  # in the handshake of TLS

@@ -71,6 +71,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "line": FirstComeFirstServed,
     "shared-line": FirstComeFirstServed,  # with some that share
     "once-per-lease": OncePerLease,
+    "impatience": OncePerLease,  # who ask again at once
     "circles": Circles,
     "far-circles": Circles,  # with nodes far away
     "classic": ClassicLocks,

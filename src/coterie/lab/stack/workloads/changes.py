@@ -391,7 +391,7 @@ class Changes(LeasedLocks):
         self.world.recorder.log(process.true_now(), process.name, text)
 
     def finish(self) -> None:
-        """See that all locks are to be had, and that the nodes agree on what was decided."""
+        """Take all locks, and see that the nodes agree on what was decided."""
         super().finish()
         self._look_at_nodes()
         if not self._decisions.newest:

@@ -200,7 +200,7 @@ class Installations(Changes):
         return {each.configuration.cluster_identity for each in voters if each.configuration}
 
     def finish(self) -> None:
-        """See that locks of both are to be had, and that all nodes go by what they had decided."""
+        """Take locks of both, and see that all nodes follow what they had decided."""
         for monitor in self._locks.values():
             monitor.forget_dead()
             self.scene.locks.grants += monitor.grants

@@ -1,10 +1,12 @@
 // The laboratory: play a run by hand, see where each move leads.
 import { render } from "./vendor/preact.js";
 import { signal } from "./vendor/signals.js";
-import { ThemeSwitch, html } from "./ui.js";
-import { Picture } from "./lab/picture.js";
-import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
+import { Head, html } from "./ui.js";
+import { Picture, zoomBy, zoomWhole } from "./lab/picture.js";
+import { Branches, Events, Explanation, Moves, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
 import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, playAddress, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
+import { Scenario } from "./lab/scenario.js";
+import { States } from "./lab/state.js";
 
 // A page that was saved as a file shows one run, and does without the rest.
 const lessons = saved ? null : await import("./lab/lesson.js");
@@ -13,17 +15,28 @@ const challenges = saved ? null : await import("./lab/challenge.js");
 // Pages that are fetched when they are opened; each has `open` and `Main`, maybe `KEYS`, and `close` to end its work.
 const OTHERS = {
   sim: "./lab/simulate.js", check: "./lab/check.js", compare: "./lab/compare.js", trace: "./lab/trace.js",
-  graph: "./lab/graph.js", history: "./lab/history.js", coterie: "./lab/coterie.js", learn: "./lab/lesson.js", break: "./lab/challenge.js",
+  first: "./lab/first.js", graph: "./lab/graph.js", history: "./lab/history.js", coterie: "./lab/coterie.js", prove: "./lab/prove.js", learn: "./lab/lesson.js", break: "./lab/challenge.js",
 };
 const other = signal(null); // {name, page}
 const isPlay = () => other.value === null;
 
+/** Which of the other pages an address names; none of them is Play. */
+function otherAt(hash) {
+  if (saved) return undefined;
+  if (/^(#\/?)?$/.test(hash)) return "first";
+  return /^#\/(?:(sim|check|compare|trace|graph|history|coterie|prove)(?=[/?@]|$)|(learn|break)$)/.exec(hash)?.slice(1).find(Boolean);
+}
+
+let opening = 0; // addresses opened so far: a page that is fetched late does not replace the one that was asked for after it
+
 async function openOther(hash) {
-  const name = saved ? undefined : /^#\/(?:(sim|check|compare|trace|graph|history|coterie)(?=[/?@]|$)|(learn|break)$)/.exec(hash)?.slice(1).find(Boolean);
+  const mine = ++opening;
+  const name = otherAt(hash);
   if (other.value && other.value.name !== name) other.value.page.close?.();
   if (!name) { other.value = null; return false; }
   leavePage();
   const page = await import(OTHERS[name]);
+  if (mine !== opening) return true;
   other.value = { name, page };
   page.open(hash);
   return true;
@@ -35,7 +48,7 @@ const copied = signal("");
 const KEYS = [
   ["1 … 9", "make that move"], ["space", "deliver the oldest message"], ["g", "run until quiet"],
   ["← →", "one move back, on"], ["Home End", "to the start, to the end"], ["[ ]", "the last, the next entry"], ["!", "the violation"],
-  ["f", "find the shortest violation"], ["F", "the shortest from here"], ["ctrl-z, ctrl-y", "undo, redo"], ["?", "this sheet"],
+  ["+ − 0", "zoom the diagram in, out, not at all"], ["f", "find the shortest violation"], ["F", "the shortest from here"], ["ctrl-z, ctrl-y", "undo, redo"], ["?", "this sheet"],
 ];
 
 function oldestDelivery() {
@@ -74,7 +87,7 @@ function press(event) {
   const actions = {
     ArrowLeft: () => go(cursor.value - 1), ArrowRight: () => go(cursor.value + 1), Home: () => go(0), End: () => go(moves.value.length),
     " ": oldestDelivery, g: runUntilQuiet, f: () => search(0), F: () => search(cursor.value),
-    "]": () => nextEntry(1), "[": () => nextEntry(-1), "?": () => { sheet.value = !sheet.value; },
+    "+": () => zoomBy(1.3), "-": () => zoomBy(1 / 1.3), 0: zoomWhole, "]": () => nextEntry(1), "[": () => nextEntry(-1), "?": () => { sheet.value = !sheet.value; },
     "!": () => { const at = steps.value.find((step) => step.violation); if (at) go(at.number); },
   };
   if (/^[1-9]$/.test(event.key)) {
@@ -106,27 +119,34 @@ function Keys() {
 }
 
 const line = () => encodeURIComponent(first.value).replaceAll("%3D", "=");
-const PLACES = [
-  ["Play", "run", () => playAddress.value || `#/run/${line()}`], ["Simulate", "sim", () => `#/sim/${line()}`], ["Check", "check", () => `#/check/${line()}`],
-  ["Compare", "compare", () => `#/compare/${first.value.split(" ")[0]}`], ["Learn", "learn", () => "#/learn"], ["Challenges", "break", () => "#/break"],
-  ["Graphs", "graph", () => "#/graph"], ["Schedules", "history", () => "#/history"], ["Coteries", "coterie", () => "#/coterie"],
+const GROUPS = () => [
+  ["Run", [["Play", "run", playAddress.value || `#/run/${line()}`], ["Simulate", "sim", `#/sim/${line()}`], ["Check", "check", `#/check/${line()}`], ["Compare", "compare", `#/compare/${first.value.split(" ")[0]}`], ["Prove", "prove", "#/prove"]]],
+  ["Learn", [["Lessons", "learn", "#/learn"], ["Challenges", "break", "#/break"]]],
+  ["Tools", [["Graphs", "graph", "#/graph"], ["Schedules", "history", "#/history"], ["Coteries", "coterie", "#/coterie"]]],
 ];
+const FORMS = { html: "this run (HTML)", map: "all runs (HTML)", scenario: "scenario", svg: "picture (SVG)", jsonl: "trace (JSONL)" };
 const here = () => (lessons?.current.value ? "learn" : other.value?.name ?? (task.value ? "break" : "run"));
 
+function saveAs(event) {
+  const form = event.currentTarget.value;
+  event.currentTarget.value = "";
+  if (form) save(form);
+}
+
+function Top() {
+  const items = html`${!saved && isPlay() && html`<label>save as <select value="" onChange=${saveAs}><option value="">…</option>
+      ${Object.entries(FORMS).map(([form, text]) => html`<option key=${form} value=${form}>${text}</option>`)}</select></label>`}
+    <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button>`;
+  return html`<${Head} title="coterie lab" home=${saved ? undefined : "#/"} groups=${saved ? [] : GROUPS()} current=${here()} items=${items}>
+    <span role="status" class="quiet small">${copied.value}</span>${!saved && html`<button type="button" onClick=${share}>Share</button>`}<//>`;
+}
+
 function Page() {
-  return html`<header class="top"><h1>coterie lab</h1>
-      ${!saved && html`<nav aria-label="pages">${PLACES.map(([text, name, at]) => html`<a key=${name} href=${at()} aria-current=${here() === name ? "page" : undefined}>${text}</a> `)}</nav>`}
-      <span class="quiet mono">${isPlay() ? first.value : ""}</span><span class="spring"></span>
-      <span role="status">${copied.value}</span>
-      ${!saved && html`<button type="button" onClick=${share}>share</button>`}
-      ${!saved && isPlay() && html`
-      <label class="quiet">save as <select value="" onChange=${(event) => { const form = event.currentTarget.value; event.currentTarget.value = ""; if (form) save(form); }}>
-        <option value="">…</option><option value="html">this run (HTML)</option><option value="map">all runs (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
-      <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button><${ThemeSwitch} /></header>
-    ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="lab">
-      <div class="middle"><${Picture} /><${TimeBar} /><${Verdict} /><${Moves} /></div>
-      <div class="right"><${Reasons} /><${States} /></div>
-      <div class="left">${lessons && html`<${lessons.Lesson} /><${challenges.Challenge} />`}<${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
+  return html`<${Top} />
+    ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="play ${task.value ? "with-task" : ""}">
+      ${lessons && task.value && html`<div class="task"><${lessons.Lesson} /><${challenges.Challenge} /></div>`}
+      <div class="run-area"><${Scenario} /><${Verdict} /><${Picture} /><${TimeBar} />${!task.value && html`<${Explanation} />`}
+        <div class="two"><${Moves} /><${States} /><${Events} /><${Branches} /></div></div>
     </main>`}
     <p class="hidden-text" aria-live="polite">${said.value}</p>
     ${sheet.value && html`<${Keys} />`}`;

@@ -102,7 +102,7 @@ class PostgresqlExecutor:
         failures: int = 0,
         above: Stamp | None = None,
     ) -> Attempt:
-        """Begin an attempt; the server hears of it with its first request."""
+        """Begin an attempt; the server learns of it with its first request."""
         self._time += 1
         stamp = Stamp(self._time, self._process)
         name = f"T{self._time}-{self._process:06x}"

@@ -116,6 +116,7 @@ class Ballot(msgspec.Struct, array_like=True, gc=False):
         # waits here for older ones only, and the oldest of all for none (11.6).
         writers = (owner.claim for owner in self.owners if owner.claim.writer)
         if any(claim.writer_order() < head.order() for claim in writers):
+            # sometimes: a sharer waits behind a task that waits in the program of an owner
             return None
         return head
 
@@ -145,6 +146,7 @@ class Ballot(msgspec.Struct, array_like=True, gc=False):
         # own, and no other, which a quorum without this voter supports. Sharers that own the vote
         # at the same time may get the same tokens, as none of them has to come first.
         if claim.hold == 2:
+            # sometimes: a repair with proof gets a token that is in use
             tenure = Tenure(claim, claim.stamp, claim.stamp)
         else:
             low = max(claim.stamp, self.floor + 1)

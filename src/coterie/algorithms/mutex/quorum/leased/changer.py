@@ -225,12 +225,14 @@ class Changer(msgspec.Struct, array_like=True):
             self._learn(theirs, out)
         is_behind = theirs is None or theirs.number < self.configuration.number
         if is_behind and voter in self.configuration.all_seats():
+            # sometimes: a changer brings a voter up to its number
             self._tell_all([voter], out)
 
     def _learn(self, theirs: Configuration, out: Outbox[Frame]) -> None:
         """Take over a newer configuration, or what is noted in the same one."""
         mine = self.configuration
         if mine.is_foreign(theirs):
+            # sometimes: a changer hears of another installation
             return
         if theirs.number > mine.number:
             self._take_over(theirs, out)
@@ -431,7 +433,10 @@ class Changer(msgspec.Struct, array_like=True):
         # proposed again, and no other. Two successors of one number would not know of each other.
         proposals = [vow.promise.accepted for vow in self.vows if vow.promise.accepted]
         latest = max(proposals, key=lambda proposal: proposal.attempt, default=None)
-        self.proposal = step if latest is None else latest.configuration
+        self.proposal = step
+        if latest is not None:
+            # sometimes: a changer proposes what another may have decided
+            self.proposal = latest.configuration
         self._send_attempt(attempt, out)
 
     def _take_promise(self, voter: ProcessId, promise: Promise, out: Outbox[Frame]) -> None:
@@ -457,6 +462,7 @@ class Changer(msgspec.Struct, array_like=True):
             return
         if promised is not None and promised <= self.attempt:
             return  # the answer to an earlier attempt
+        # sometimes: a changer gives way to another
         self.round = max(self.round, promised.round if promised else 0)
         self._drop_attempt()
         # Two changers that went on at once could refuse each other in turn for a long time.

@@ -452,6 +452,7 @@ class Participant(msgspec.Struct, array_like=True):
             case Stale(configuration):
                 self._learn(configuration, out)
                 if is_known and configuration.number <= self.configuration.number:
+                    # sometimes: a program has moved while its frame was on the way
                     self.sessions.send_again(voter, out)  # we have moved since
             case Behind(number):
                 if is_known:
@@ -495,6 +496,7 @@ class Participant(msgspec.Struct, array_like=True):
         # A vote for an earlier request must not be counted: its Release is on the way already, in
         # this very session, so the voter may give it to another participant (11.1, I2).
         if bid is None or body.number != bid.number:
+            # sometimes: a word about a request comes when it is over
             return
         if lock not in self.sessions.uplink(voter).locks:
             return
@@ -556,12 +558,14 @@ class Participant(msgspec.Struct, array_like=True):
         bid.hear(voter, wanted=level > 0)
         if not level:
             if bid.state is State.HELD and not bid.wanted:
+                # sometimes: no other waits any more for a lock that is shared
                 out.tell(Unwanted(lock))
         elif bid.state is State.CACHED:
             self._release_all(lock)
         elif bid.state is State.WAIT and level == 2:
             # Forget the vote first: it must not be counted once the Yield is on its way. A holder
             # never yields; that is what keeps a hold exclusive (11.3).
+            # sometimes: a vote is given back to an older request (level 2)
             bid.drop(voter)
             self.sessions.post(voter, Yield(lock, bid.number, bid.token))
 
@@ -573,9 +577,11 @@ class Participant(msgspec.Struct, array_like=True):
         """
         bid = self.bids[lock]
         if bid.state is State.CACHED:
+            # sometimes: an operator ends a hold that is only kept
             self._release_all(lock)
         elif bid.state is State.HELD and bid.token <= token:
             if not bid.lost:
+                # sometimes: an operator ends a hold
                 self._lose(lock, bid, out, revoked=True)
             self._withdraw_votes(lock)
 
@@ -590,6 +596,7 @@ class Participant(msgspec.Struct, array_like=True):
         for lock in sorted(self.sessions.uplink(voter).locks):
             bid = self.bids[lock]
             if bid.state is State.WAIT and bid.share(voter).vote:
+                # sometimes: a lease that had lapsed runs again while its vote waits
                 self._try_to_enter(lock, out)
 
     # Asking
@@ -611,9 +618,11 @@ class Participant(msgspec.Struct, array_like=True):
         """10: ask others in place of suspects; park where no quorum can be reached, and resume."""
         bid = self.bids[lock]
         if not self.quorums.contains_quorum(self.sessions.reachable()):
+            # sometimes: a request is parked for want of a quorum
             self._withdraw_votes(lock)
             bid.parked = True
         elif bid.parked:
+            # sometimes: a parked request is made again
             self._start_request(lock, out, shared=bid.shared, age=bid.age, writer=bid.writer)
         else:
             self._ask(lock, out)
@@ -658,6 +667,7 @@ class Participant(msgspec.Struct, array_like=True):
         if token:
             self._enter(lock, token, out)
         elif token == 0:
+            # sometimes: a kept lock needs new tokens before it is used again
             bid.state = State.WAIT
             self.cached.discard(lock)
             self._raise(lock, out)
@@ -670,6 +680,7 @@ class Participant(msgspec.Struct, array_like=True):
         # of that. Our clock may be there since we know it. Such a number is finished, or a voter that
         # was given up by force still runs (19.11).
         if self.next is not None and self.next.rule_of(self.configuration.number) is None:
+            # sometimes: votes in hand belong to a number that the next one does not leave open
             return None
         used = max(self.bids[lock].token, self.configuration.floor)
         return fit(self._leased_votes(lock, out), used, self.quorums)
@@ -704,6 +715,7 @@ class Participant(msgspec.Struct, array_like=True):
         for voter, vote in votes.items():
             share = bid.share(voter)
             if vote.high < token and share.raising != token:
+                # sometimes: an interval has to move up before an entry
                 share.raising = token
                 self.sessions.post(voter, Raise(lock, bid.number, token))
 
@@ -742,6 +754,7 @@ class Participant(msgspec.Struct, array_like=True):
         """5.7: give back the eighth of the kept locks that was used longest ago, in few frames."""
         oldest = sorted([(self.bids[lock].since, lock) for lock in self.cached])
         for _, lock in oldest[: 1 + len(oldest) // 8]:
+            # sometimes: too many locks are kept, and the oldest go back
             self._release_all(lock)
 
     def _withdraw_votes(self, lock: str) -> None:
@@ -782,6 +795,7 @@ class Participant(msgspec.Struct, array_like=True):
         for lock, bid in self._holds():
             until = self._valid_until(bid)
             if until <= out.now:
+                # sometimes: a hold lapses
                 self._lose(lock, bid, out)
             else:
                 self.sound_until = min(self.sound_until, until)
@@ -799,6 +813,7 @@ class Participant(msgspec.Struct, array_like=True):
         self.unwinds_at = math.inf
         for lock, bid in sorted(self.bids.items()):
             if bid.lost and bid.since + self.settings.unwind <= out.now:
+                # sometimes: the votes of a lost hold go back before its user releases
                 self._withdraw_votes(lock)
             elif bid.lost:
                 self.unwinds_at = min(self.unwinds_at, bid.since + self.settings.unwind)
@@ -810,6 +825,7 @@ class Participant(msgspec.Struct, array_like=True):
             vote = bid.share(voter).vote
             bid.drop(voter)
             if bid.state is State.WAIT:
+                # sometimes: a session is lost while its request waits
                 self._request(lock, [voter])
             elif bid.state is State.CACHED:
                 self._release_without_quorum(lock, bid, out)
@@ -818,6 +834,7 @@ class Participant(msgspec.Struct, array_like=True):
                 # lease it had. Until then the voter gives it to no other participant: it abstains
                 # after a restart, or has expired the session and then that lease is over.
                 if vote is not None and vote.supports(bid.token):
+                    # sometimes: a session is lost while its vote supports a hold
                     bid.share(voter).frozen = loss.lease
                 self._repair(lock, bid, out)
 
@@ -829,6 +846,7 @@ class Participant(msgspec.Struct, array_like=True):
         """
         suspects = self.sessions.suspects(out.now)
         if not self.quorums.contains_quorum(set(bid.votes) - set(suspects)):
+            # sometimes: a kept lock has lost its quorum
             self._release_all(lock)
 
     def _repair(self, lock: str, bid: Bid, out: Outbox[Frame]) -> None:
@@ -842,9 +860,11 @@ class Participant(msgspec.Struct, array_like=True):
         if not self.quorums.contains_quorum(supporters):
             rule = self.configuration.rule
             for voter in voters_to_ask(rule, self.home, supporters, suspects):
+                # sometimes: a hold is repaired by a vote that it needs
                 self._request_repair(lock, bid, voter, 1)
         elif self.settings.policy == "all":
             for voter in bid.frozen():
+                # sometimes: a hold is repaired although a quorum supports it
                 self._request_repair(lock, bid, voter, 2)
 
     def _request_repair(self, lock: str, bid: Bid, voter: ProcessId, level: int) -> None:
@@ -1021,6 +1041,7 @@ class Participant(msgspec.Struct, array_like=True):
         uplink = self.sessions.uplink(voter)
         # Every frame on the way is refused alike. One answer suffices; heartbeats repeat it.
         if number < newest.number and uplink.informed + self.settings.hedge / 2 <= out.now:
+            # sometimes: a program brings a voter up to its number
             uplink.informed = out.now
             out.send(voter, NewConfiguration(newest))
             self.sessions.send_again(voter, out)
@@ -1047,6 +1068,7 @@ class Participant(msgspec.Struct, array_like=True):
         vote = bid.share(voter).vote
         if vote is not None and not vote.supports(bid.token):
             # It was meant for the request from which the hold came, and does not serve it.
+            # sometimes: a vote for the request does not fit the hold that came of it
             self.sessions.post(voter, Release(lock, bid.number, 0))
             bid.drop(voter)
         self._request_repair(lock, bid, voter, 2)
@@ -1059,6 +1081,7 @@ class Participant(msgspec.Struct, array_like=True):
         for _, bid in self._holds():
             # A hold that counted by the new rule alone could meet one that others count by the old.
             if bid.valid_until(self.sessions.lease, following.quorums) <= out.now:
+                # sometimes: a program cannot move yet: a hold is not valid by the next number
                 return
         self._move(following, out)
 
@@ -1087,6 +1110,7 @@ class Participant(msgspec.Struct, array_like=True):
         """Give back what lies with voters that vote no more."""
         for voter in self.sessions.asked(lock):
             if voter not in self.sessions.seats:
+                # sometimes: votes go back to a voter that was removed
                 self.sessions.post(voter, Release(lock, bid.number, bid.token))
                 self.sessions.uplink(voter).locks.remove(lock)
                 bid.drop(voter)

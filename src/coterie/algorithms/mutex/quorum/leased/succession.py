@@ -33,6 +33,7 @@ class Succession(msgspec.Struct, array_like=True):
     def prepare(self, request: Prepare, present: Configuration) -> Promise | Refused:
         """Promise to accept nothing of an earlier attempt, unless a later one was promised."""
         if self.promised is not None and request.attempt < self.promised:
+            # sometimes: a promise stands against an earlier attempt
             return Refused(request.number, self.promised)
         self.promised = request.attempt
         return Promise(request.number, request.attempt, self.accepted, present)
@@ -44,6 +45,7 @@ class Succession(msgspec.Struct, array_like=True):
         """
         attempt, successor = request.attempt, request.configuration
         if self.promised is not None and attempt < self.promised:
+            # sometimes: a promise stands against an earlier proposal
             return Refused(successor.number, self.promised)
         if successor.protocol > protocol or not follows(successor, present):
             return Refused(successor.number, None)

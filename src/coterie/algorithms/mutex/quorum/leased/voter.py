@@ -217,9 +217,11 @@ class Voter(msgspec.Struct, array_like=True):
         delay = self.settings.lock_delay
         for participant in sorted(self.sessions):
             if self.sessions[participant].expires <= out.now:
+                # sometimes: a session expires
                 touched += self._drop(participant, out.now + delay if delay else NEVER)
         if self.abstains() and self.abstains_until <= out.now:
             self.abstains_until = NEVER
+            # sometimes: an abstention ends
             touched += sorted(self.ballots)
         self._finish(touched, out)
         ends = [self.abstains_until] if self.abstains() else []
@@ -243,6 +245,7 @@ class Voter(msgspec.Struct, array_like=True):
         """Handle what comes in its turn; a frame that brings nothing new is acknowledged."""
         # 20: what the dead have sent before their end asks for nothing any more.
         if frame.session.participant in self.buried:
+            # sometimes: a frame of a program that has ended comes late
             return
         opening = frame.session.nonce is None
         touched = self._open(frame.session, sender, out) if opening else []
@@ -250,6 +253,7 @@ class Voter(msgspec.Struct, array_like=True):
         # belong to another participant by now would seem to be leased again.
         if not self._knows(frame.session):
             if not opening:
+                # sometimes: a frame of a session that a voter has forgotten is refused
                 out.send(sender, Nack(frame.session))
             return
         link = self.sessions[frame.session.participant]
@@ -259,6 +263,7 @@ class Voter(msgspec.Struct, array_like=True):
         before = self.clock
         self._merge(min(frame.clock, ceiling))
         if link.is_overdue(out.now - settings.hedge):
+            # sometimes: a voter sends again what was not acknowledged for a hedge
             self._send(link, link.unacked, out)
         taken = False
         if isinstance(frame, Data) and link.takes(frame.seq):
@@ -267,6 +272,7 @@ class Voter(msgspec.Struct, array_like=True):
                 self._apply(link, body, ceiling, out)
                 touched.append(body.lock)
         if self.clock > before + NEAR:
+            # sometimes: the numbers of a voter leap
             self.leapt = out.now
         self._finish(touched, out, None if taken and not opening else link)
 
@@ -280,6 +286,7 @@ class Voter(msgspec.Struct, array_like=True):
         """Replace an older session of the participant; a frame older than the session opens none."""
         known = self.sessions.get(session.participant)
         if known is not None and known.session.number >= session.number:
+            # sometimes: a frame older than the session of its program opens none
             return []
         touched = self._drop(session.participant)
         self.opened += 1
@@ -305,6 +312,7 @@ class Voter(msgspec.Struct, array_like=True):
                 # The owner cannot be asked what it has used, so its whole interval counts as used.
                 self._take_back(ballot, tenure, tenure.high)
                 if delayed_until > NEVER:
+                    # sometimes: a vote that ended by expiry is kept back
                     earlier = self.delayed.get(lock)
                     number = min(link.number, earlier.number) if earlier else link.number
                     self.delayed[lock] = Delay(delayed_until, number)
@@ -319,10 +327,12 @@ class Voter(msgspec.Struct, array_like=True):
         link = self.sessions.get(participant)
         # A program may consist of more processes than the witness knew of, and those still live.
         if link is None or link.life != life or not is_whole(life):
+            # sometimes: a witness speaks of another life than that of the session
             return
         # Refused before its votes are free: what is still on its way would open a session again, and
         # its request would get the vote until that session has expired. No safety rests on it, so the
         # oldest names are forgotten.
+        # sometimes: a witness ends the session of a program
         self.buried[participant] = life
         while len(self.buried) > BURIED_MAX:
             del self.buried[next(iter(self.buried))]
@@ -339,6 +349,7 @@ class Voter(msgspec.Struct, array_like=True):
         """
         if self._knows(session) and 0 < lease <= self.settings.lease:
             link = self.sessions[session.participant]
+            # sometimes: a session expires by the shorter lease of its program
             link.lease = lease
             link.expires = link.heard + self.settings.expiry_of(lease)
             self._arm(link.expires, out)
@@ -392,6 +403,7 @@ class Voter(msgspec.Struct, array_like=True):
             case Write() | Fetch() | Forget() if tenure is not None:
                 self._apply_to_value(tenure, body, out)
             case Yield() | Raise() | Write() | Fetch() | Forget():
+                # sometimes: a program yields or raises a vote that it has no more
                 pass  # the vote was taken back before: the participant will hear of it
 
     def _take_back(self, ballot: Ballot, tenure: Tenure, floor: int) -> None:
@@ -435,6 +447,7 @@ class Voter(msgspec.Struct, array_like=True):
         head = ballot.next()
         if head is not None and head.hold:  # repairs are before all others
             for claim in ballot.discard_hopeless():
+                # sometimes: a repair comes too late, after a larger token
                 self.sessions[claim.participant].locks.discard(lock)
             head = ballot.next()
         return head is not None and not self._is_delayed(lock, head)
@@ -651,6 +664,7 @@ class Voter(msgspec.Struct, array_like=True):
         """19.5: take over a newer configuration, or what is noted in the same one."""
         mine = self.configuration
         if mine is not None and mine.is_foreign(configuration):
+            # sometimes: a voter hears of another installation
             return  # its voters have decided nothing about ours, whatever its number is
         if mine is not None and configuration.number == mine.number:
             if mine.is_same(configuration):
@@ -659,6 +673,7 @@ class Voter(msgspec.Struct, array_like=True):
         if configuration.number < self.number:
             return
         if not self._concerns(configuration):
+            # sometimes: a voter hears that another disk is meant, and stands aside
             self._stand_aside()
             return
         # A number this far above ours was forced, or follows one that was, and nothing before it was
@@ -669,6 +684,7 @@ class Voter(msgspec.Struct, array_like=True):
         if mine is not None and configuration.number - mine.number >= FORCED_LEAP // 2:
             # Of a number that is open, lost voters alone may support a hold. Here it may be closed,
             # with no session left of it, so its lease is not among those of what is served.
+            # sometimes: a forced number reaches a voter by another way than the order
             rules = (configuration.rule, mine.rule, *mine.open)
             self.abstention = max(self.abstention, *map(_abstention, rules))
             self._forget_votes()
@@ -774,6 +790,7 @@ class Voter(msgspec.Struct, array_like=True):
         if is_clear and all(link.number in numbers for link in self.sessions.values()):
             self.abstention = longest
         else:
+            # sometimes: an abstention stays long, since a vote may count by a longer lease
             self.abstention = max(self.abstention, longest)
 
     def _rule_for(
@@ -787,12 +804,14 @@ class Voter(msgspec.Struct, array_like=True):
         if mine is not None and frame.number == frame.known == mine.rule.number:
             return mine.rule
         if mine is None or frame.number > mine.number:
+            # sometimes: a voter is behind the number of a frame
             out.send(sender, Behind(self.number))
             return None
         # Participants that count by a number that was closed must run out of leases, or move. Were
         # they served here, the number would never be finished.
         rule = None if frame.number <= self.closed else mine.rule_of(frame.number)
         if rule is None:
+            # sometimes: a program counts by a number that is closed
             out.send(sender, Stale(mine))
         return rule
 
@@ -850,6 +869,7 @@ class Voter(msgspec.Struct, array_like=True):
         # A spare decides nothing, and number 0 has none before it.
         if self.configuration is not None and number == self.number:
             return True
+        # sometimes: a changer asks about a number that is over
         out.send(changer, self._condition())
         return False
 

@@ -136,31 +136,58 @@ export function Lesson() {
   const { lesson, page: number } = current.value;
   const page = pageOf(current.value);
   const next = lessons.value[lessons.value.indexOf(lesson) + 1];
-  return html`<section class="card lesson"><p class="quiet"><a href="#/learn">Lessons</a> › ${lesson.title}, ${number + 1} of ${lesson.pages.length}</p><h2>${page.title}</h2>
+  const reached = page.goal ? verdict.value?.reached : done.value.has(keyOf(current.value));
+  const [onward, title] = number + 1 < lesson.pages.length ? [`#/learn/${lesson.name}/${number + 2}`, lesson.pages[number + 1].title] : next ? [`#/learn/${next.name}`, next.title] : [];
+  return html`<section class="lesson"><p class="quiet small"><a href="#/learn">Lessons</a> › ${lesson.title}, ${number + 1} of ${lesson.pages.length}</p>
+    <${Steps} all=${lesson.pages.map((_, i) => done.value.has(keyOf({ lesson, page: i })))} here=${number} /><h2>${page.title}</h2>
     ${page.words.map((text, i) => html`<${Words} key=${i} text=${text} />`)}
-    ${page.goal && html`<p class="goal"><strong>Goal:</strong> ${page.task}${page.limit && ` in at most ${page.limit} moves`}.
-      <span role="status">${verdict.value?.reached && html`<strong class="good"> ✓ reached</strong>`}
-      ${verdict.value && !verdict.value.reached && verdict.value.text && html`<span class="warning"> ! ${verdict.value.text}</span>`}</span></p>`}
+    ${page.goal && html`<${Goal} reached=${reached} text=${`${page.task}${page.limit ? ` in at most ${page.limit} moves` : ""}.`}>
+      ${verdict.value && !reached && verdict.value.text && html`<span class="warning"> ! ${verdict.value.text}</span>`}<//>`}
     ${page.asks.length > 0 && html`<ol class="asks">${page.asks.map((each, i) => html`<${Ask} key=${keyOf(current.value) + i} number=${i} text=${each.text} />`)}</ol>`}
-    <p class="row"><button type="button" onClick=${() => again()}>begin again</button>${(page.solution.length > 0 || page.solved) && html`<button type="button" onClick=${showSolution}>show me</button>`}
-      ${number > 0 && html`<a href="#/learn/${lesson.name}/${number}">previous</a>`}
-      ${number + 1 < lesson.pages.length ? html`<a href="#/learn/${lesson.name}/${number + 2}">next</a>` : next && html`<a href="#/learn/${next.name}">next: ${next.title}</a>`}</p>
+    <p class="row">${onward && html`<a class="button ${reached ? "main-button" : ""}" href=${onward}>next: ${title}</a>`}
+      ${(page.solution.length > 0 || page.solved) && html`<button type="button" class="plain-button" onClick=${showSolution}>show me</button>`}
+      <button type="button" class="plain-button" onClick=${() => again()}>begin again</button>
+      ${number > 0 && html`<a class="small" href="#/learn/${lesson.name}/${number}">previous</a>`}</p>
   </section>`;
+}
+
+/** How far one has come: a piece for each part. */
+export function Steps({ all, here }) {
+  return html`<ol class="steps" aria-hidden="true">${all.map((isDone, i) => html`<li key=${i} class="${isDone ? "done" : ""} ${i === here ? "here" : ""}"></li>`)}</ol>`;
+}
+
+/** What is to be brought about; it says so when it has been. */
+export function Goal({ reached, text, children }) {
+  return html`<div class="goal ${reached ? "reached" : ""}"><span class="tick-mark" aria-hidden="true">${reached ? "✓" : ""}</span>
+    <p><strong>Goal:</strong> ${text}<span role="status">${reached && html`<strong class="good"> ✓ reached</strong>`}${children}</span></p></div>`;
 }
 
 // The list of all lessons
 
 export const open = () => { current.value = null; };
 
-export function Main() {
-  return html`<main class="catalogue"><h2 class="wide-title">Lessons</h2><p class="quiet">One idea a page, a run to play with, and a goal that the laboratory checks. What you have reached is remembered by this browser alone.</p>
-    <div class="tiles">${lessons.value.map((lesson) => html`<${Tile} key=${lesson.name} lesson=${lesson} />`)}</div></main>`;
+const countOf = (lesson) => lesson.pages.filter((_, page) => done.value.has(keyOf({ lesson, page }))).length;
+
+/** The first page that has not been reached, behind the last one that has. */
+function nextPage() {
+  const pages = lessons.value.flatMap((lesson) => lesson.pages.map((page, i) => ({ lesson, page: i, title: page.title })));
+  const last = pages.findLastIndex((each) => done.value.has(keyOf(each)));
+  return pages.find((each, i) => i > last && !done.value.has(keyOf(each))) ?? pages.find((each) => !done.value.has(keyOf(each)));
 }
 
-function Tile({ lesson }) {
+export function Main() {
+  const pages = lessons.value.reduce((sum, lesson) => sum + lesson.pages.length, 0), reached = lessons.value.reduce((sum, lesson) => sum + countOf(lesson), 0);
+  const next = nextPage();
+  return html`<main class="catalogue"><div class="page-title"><div><h2 class="wide-title">Lessons</h2><p class="quiet">One idea a page, a run to play with, and a goal that the laboratory checks. What you have reached is remembered by this browser alone.</p>
+      ${next && html`<p><a class="button main-button" href="#/learn/${next.lesson.name}/${next.page + 1}">${reached ? "Go on with" : "Begin with"}: ${next.title}</a></p>`}</div>
+      <div><p><b class="big">${reached}</b> of ${pages} pages reached</p><progress value=${reached} max=${pages} aria-label="pages reached"></progress></div></div>
+    <ol class="tiles lessons">${lessons.value.map((lesson, i) => html`<${Tile} key=${lesson.name} lesson=${lesson} number=${i + 1} />`)}</ol></main>`;
+}
+
+function Tile({ lesson, number }) {
   const reached = lesson.pages.map((_, page) => done.value.has(keyOf({ lesson, page })));
-  const count = reached.filter(Boolean).length;
-  return html`<section class="card"><h3><a href="#/learn/${lesson.name}">${lesson.title}</a></h3>
-    <p class=${count === lesson.pages.length ? "good" : "quiet"}>${count === lesson.pages.length ? "✓ " : ""}${count} of ${lesson.pages.length} reached</p>
-    <ol>${lesson.pages.map((page, i) => html`<li key=${page.title}><a href="#/learn/${lesson.name}/${i + 1}">${page.title}</a>${reached[i] && html`<span class="good" aria-label="reached"> ✓</span>`}</li>`)}</ol></section>`;
+  const count = countOf(lesson), isDone = count === lesson.pages.length;
+  return html`<li><h3><span class="quiet">${number}</span> <a href="#/learn/${lesson.name}">${lesson.title}</a></h3>
+    <div class="lesson-progress"><${Steps} all=${reached} /><span class="small ${isDone ? "good" : "quiet"}">${isDone ? "✓ " : ""}${count} of ${lesson.pages.length} reached</span></div>
+    <details class="small"><summary class="quiet">pages</summary><ol>${lesson.pages.map((page, i) => html`<li key=${page.title}><a href="#/learn/${lesson.name}/${i + 1}">${page.title}</a>${reached[i] && html`<span class="good" role="img" aria-label="reached"> ✓</span>`}</li>`)}</ol></details></li>`;
 }

@@ -1,77 +1,54 @@
-// What stands around the diagram: the scenario, the moves, the states, the reasons.
-import { download, html } from "../ui.js";
+// What stands around the diagram: the verdict, the moves, the events.
+import { capital, download, html } from "../ui.js";
 import { useEffect, useRef } from "../vendor/hooks.js";
+import { signal } from "../vendor/signals.js";
+import { kindOf } from "./kinds.js";
+import { messageOf } from "./diagram.js";
+import { ViewButtons, found, freeMoves, pointed } from "./picture.js";
 import {
-  BOUNDS, ask, bound, branches, catalogue, complain, choose, chooseBound, cursor, effectiveBound, fates, findViolation, first, go, hidden, looked, make, makeNow, moves,
-  outcome, place, problem, redo, request, saved, searching, soon, states, steps, takeBranch, undo,
+  ask, branches, catalogue, complain, cursor, effectiveBound, fates, findViolation, first, go, hidden, looked, make, makeNow, moves,
+  outcome, place, problem, redo, request, saved, searching, soon, steps, takeBranch, undo,
 } from "./run.js";
+import { Properties } from "./state.js";
 
-/** The first line in parts; the variant is empty if it names none. */
-export function parts(line) {
-  const [name, size, ...rest] = line.split(/\s+/);
-  const variant = rest.find((each) => each.startsWith("variant="));
-  return { name, size: Number(size) || 3, variant: variant?.slice(8) ?? "", others: rest.filter((each) => each !== variant) };
+/** The headline of a run: a word and a sentence, what could not be answered, or what is not told. */
+function headline(here) {
+  if (here) return html`<strong>${capital(here.word)}:</strong> ${here.text}`;
+  if (hidden.value) return "Where each move leads is hidden in a challenge";
+  return searching.value ? "Searching all that can follow…" : "Not judged";
 }
 
-/** The algorithm, its size and its variant. */
-export function AlgorithmFields({ first, most, onChange }) {
-  const now = parts(first);
-  const variants = catalogue.value.find((each) => each.name === now.name)?.variants ?? [];
-  const chosen = now.variant || variants[0]?.name;
-  const change = (key) => (event) => {
-    const next = { ...now, [key]: event.currentTarget.value };
-    if (key === "name") { next.variant = ""; next.others = []; }
-    onChange([next.name, next.size, next.variant && `variant=${next.variant}`, ...next.others].filter(Boolean).join(" "));
-  };
-  const among = (choices, value, key) => html`<select value=${value} onChange=${change(key)}>
-    ${choices.map((each) => html`<option key=${each.name} value=${each.name} selected=${each.name === value}>${each.name}${each.sound === false && " (flawed)"}</option>`)}</select>`;
-  return html`<label>algorithm ${among(catalogue.value, now.name, "name")}</label>
-    <label>processes <input type="number" min="1" max=${most} value=${now.size} onChange=${change("size")} /></label>
-    ${variants.length > 1 && html`<label>variant ${among(variants, chosen, "variant")}</label>`}`;
-}
-
-export function Scenario() {
-  const entry = catalogue.value.find((each) => each.name === parts(first.value).name);
-  return html`<section class="card"><h2>Scenario</h2>
-    <fieldset class="form" disabled=${Boolean(saved)}><${AlgorithmFields} first=${first.value} most="9" onChange=${choose} /></fieldset>
-    ${entry && html`<p class="quiet">${entry.summary}</p>`}
-    ${place.value?.notes.map((note) => html`<p key=${note} class="quiet">${note}</p>`)}
+export function Verdict() {
+  const here = fates.value?.here;
+  const blunder = fates.value?.blunder;
+  if (problem.value) return html`<div class="notice bad" role="alert"><p><strong>${capital(problem.value.error)}.</strong></p>
+    ${problem.value.unreachable && html`<p>The run is kept. Start the laboratory again with <code>coterie lab</code>, then make the move again.</p>`}</div>`;
+  return html`<section class="verdict is-${here?.word ?? "open"}" aria-label="verdict">
+    <span class="sign" aria-hidden="true">${here?.sign ?? "·"}</span>
+    <div aria-live="polite"><h2 class="headline">${headline(here)}</h2>
+      ${outcome.value && html`<p class="more">${outcome.value}</p>`}
+      ${blunder && html`<p class="more">${capital(blunder.text)}.</p>`}<${Properties} /></div>
+    <div class="aside">${blunder && html`<button type="button" onClick=${() => go(blunder.number - 1)}>Go back to move ${blunder.number - 1}</button>`}
+      <span>${searching.value ? "searching…" : fates.value?.searched.text ?? ""}</span></div>
   </section>`;
 }
 
-export function Bounds() {
-  return html`<section class="card"><h2>What could happen</h2>
-    <fieldset class="form" disabled=${Boolean(saved)}>${Object.entries(BOUNDS).map(([name, most]) => html`<label key=${name}>${name}
-      <input type="number" min="0" max=${most} value=${effectiveBound.value[name]} onInput=${(event) => {
-        const value = Number(event.currentTarget.value);
-        if (event.currentTarget.value !== "" && value !== bound.value[name]) chooseBound(name, Math.max(0, Math.min(most, value)));
-      }} /></label>`)}</fieldset>
-    <p class="quiet">${searching.value ? "searching…" : fates.value?.searched.text ?? ""}</p>
-    ${(!saved || saved.map) && !hidden.value && html`<p class="row"><button type="button" onClick=${() => findViolation(0)}>Find the shortest violation <kbd>f</kbd></button>
-      <button type="button" onClick=${() => findViolation(cursor.value)}>From here <kbd>F</kbd></button></p>`}
-  </section>`;
-}
-
-export function Branches() {
-  if (branches.value.length === 0) return null;
-  return html`<section class="card"><h2>Branches</h2><ul class="plain">
-    ${branches.value.map((branch, i) => html`<li key=${i}><button type="button" class="link" onClick=${() => takeBranch(branch)}>${branch.moves.length} moves, to ${branch.moves.at(-1)}</button></li>`)}
-  </ul></section>`;
-}
+const FINDS = () => (!saved || saved.map) && !hidden.value;
 
 export function TimeBar() {
-  const all = moves.value.length;
+  const all = moves.value.length, now = cursor.value;
   return html`<div class="time-bar row">
-    <button type="button" aria-label="to the start" onClick=${() => go(0)}>|◂</button>
-    <button type="button" aria-label="one move back" onClick=${() => go(cursor.value - 1)}>◂</button>
-    <button type="button" aria-label="one move on" onClick=${() => go(cursor.value + 1)}>▸</button>
-    <button type="button" aria-label="to the end" onClick=${() => go(all)}>▸|</button>
+    <button type="button" class="icon-button" aria-label="to the start" disabled=${now === 0} onClick=${() => go(0)}>⇤</button>
+    <button type="button" class="icon-button" aria-label="one move back" disabled=${now === 0} onClick=${() => go(now - 1)}>←</button>
+    <button type="button" class="icon-button" aria-label="one move on" disabled=${now === all} onClick=${() => go(now + 1)}>→</button>
+    <button type="button" class="icon-button" aria-label="to the end" disabled=${now === all} onClick=${() => go(all)}>⇥</button>
     <label class="slider"><span class="hidden-text">place in the run</span>
-      <input key=${all} type="range" min="0" max=${all} value=${cursor.value} onInput=${(event) => go(Number(event.currentTarget.value))} /></label>
-    <span>${cursor.value} of ${all}</span>
-    <button type="button" onClick=${undo}>undo</button>
-    <button type="button" onClick=${redo}>redo</button>
-    <button type="button" onClick=${() => soon(runUntilQuiet)}>run until quiet <kbd>g</kbd></button>
+      <input key=${all} type="range" min="0" max=${all} value=${now} onInput=${(event) => go(Number(event.currentTarget.value))} /></label>
+    <span class="where">${now} of ${all}</span><${ViewButtons} />
+    <div class="row"><button type="button" onClick=${undo}>undo</button><button type="button" onClick=${redo}>redo</button>
+      <button type="button" onClick=${() => soon(runUntilQuiet)}>run until quiet <kbd>g</kbd></button>
+      ${FINDS() && html`<button type="button" onClick=${() => findViolation(0)}>Find the shortest violation <kbd>f</kbd></button>
+        ${now > 0 && html`<button type="button" onClick=${() => findViolation(now)}>from here <kbd>F</kbd></button>`}`}</div>
   </div>`;
 }
 
@@ -79,71 +56,87 @@ export function runUntilQuiet() {
   if (place.value?.enabled.some((move) => move.kind === "deliver")) makeNow("run");
 }
 
-export function Verdict() {
-  const here = fates.value?.here;
-  const blunder = fates.value?.blunder;
-  if (problem.value) return html`<div class="notice bad" role="alert"><p>${problem.value.error}</p></div>`;
-  return html`<div class="verdict ${here?.word ?? ""}">
-    ${here ? html`<p><strong>${here.sign} ${here.word}</strong> ${here.text}</p>` : html`<p class="quiet">${searching.value ? "searching…" : hidden.value ? "hidden in a challenge: where each move leads" : "not judged"}</p>`}
-    ${outcome.value && html`<p>${outcome.value}</p>`}
-    ${blunder && html`<p>${blunder.text} <button type="button" class="link" onClick=${() => go(blunder.number - 1)}>go there</button></p>`}
-  </div>`;
+const SEEN = "coterie-explained";
+const isKnown = signal(readKnown());
+
+function readKnown() {
+  try { return localStorage.getItem(SEEN) !== null; } catch { return false; }
 }
+
+function noteKnown(event) {
+  if (event.currentTarget.open || isKnown.value || !matchMedia("(min-width: 52.01rem)").matches) return;
+  isKnown.value = true;
+  try { localStorage.setItem(SEEN, "yes"); } catch { /* a page without storage explains itself again */ }
+}
+
+/** What the signs of the diagram mean, and what to try: open until the reader closes it. */
+export function Explanation() {
+  return html`<details class="explanation" open=${!isKnown.value && matchMedia("(min-width: 52.01rem)").matches} onToggle=${noteKnown}><summary>What do I see?</summary><dl>
+    <div><dt><span class="sign-of ghost-sign"></span> a circle</dt><dd>a move that could come next: click it, or press its number</dd></div>
+    <div><dt><span class="sign-of arrow-sign"></span> a dashed arrow</dt><dd>a message on its way; it arrives when you deliver it</dd></div>
+    <div><dt><span class="sign-of waiting-sign"></span> hatched</dt><dd>the process has asked, and waits</dd></div>
+    <div><dt><span class="sign-of inside-sign"></span> green</dt><dd>the process is inside; two at once is a violation</dd></div>
+    <div><dt><span class="is-safe fate">safe</span>, <span class="is-risky fate">risky</span>, <span class="is-lost fate">lost</span></dt><dd>all that can follow was searched: nothing can go wrong, it still can, it cannot be put right any more</dd></div>
+    ${!saved && html`<div><dt>What to try</dt><dd>make a move that is risky, then one that is lost; go back, and save it. Or take a <a href="#/break">challenge</a></dd></div>`}</dl></details>`;
+}
+
+let byRow = false; // whether the last move was made by a key in the list, which then goes on there
 
 export function Moves() {
-  const enabled = place.value?.enabled ?? [];
-  const plain = enabled.filter((move) => !move.fault);
-  const faults = enabled.filter((move) => move.fault);
-  return html`<section class="card"><h2>Possible moves</h2>
-    ${plain.length === 0 && html`<p class="quiet">${steps.value[cursor.value]?.violation ? "The run has ended with a violation." : "Nothing is left but faults."}</p>`}
-    <ol class="moves">${plain.map((move, i) => html`<${Move} key=${move.text} move=${move} index=${i} />`)}</ol>
-    ${faults.length > 0 && html`<details><summary>Faults (${faults.length})</summary><ul class="moves">${faults.map((move) => html`<${Move} key=${move.text} move=${move} />`)}</ul></details>`}
+  const list = useRef(null);
+  useEffect(() => {
+    if (byRow) list.current?.querySelector("button")?.focus({ preventScroll: true });
+    byRow = false;
+  }, [place.value]);
+  const free = freeMoves.value;
+  const faults = (place.value?.enabled ?? []).filter((move) => move.fault);
+  return html`<section class="card"><div class="section-line"><h2>Moves</h2><span class="quiet small">${free.length === 0 ? "none is left" : free.length === 1 ? "one is possible" : `${free.length} are possible`}</span></div>
+    ${free.length === 0 && html`<p class="quiet">${steps.value[cursor.value]?.violation ? "The run has ended with a violation. Go back, and try another move." : "No message is on its way, and no timer runs: nothing is left but faults."}</p>`}
+    <ol class="moves" ref=${list}>${free.map((move, i) => html`<${Move} key=${move.text} move=${move} number=${i + 1} />`)}</ol>
+    ${faults.length > 0 && html`<details class="fold"><summary>Faults (${faults.length})</summary><ul class="moves">${faults.map((move) => html`<${Move} key=${move.text} move=${move} />`)}</ul></details>`}
   </section>`;
 }
 
-function Move({ move, index }) {
+const CALLS = { acquire: "asks to enter", release: "leaves", elect: "calls an election", crash: "crashes", restart: "starts again" };
+
+function Move({ move, number }) {
   const fate = fates.value?.moves[move.text];
-  return html`<li><button type="button" class="move" onClick=${() => make(move.text)}>
-    ${index !== undefined && index < 9 && html`<kbd>${index + 1}</kbd>`}<span class="mono">${move.text}</span></button>
-    ${fate && html`<span class="fate ${fate.word}" title=${fate.text}>${fate.sign} ${fate.text.startsWith("outside the bound") ? fate.text : fate.word}${fate.moves ? ` in ${fate.moves}` : ""}</span>`}</li>`;
-}
-
-export function States() {
-  return html`<section class="card"><h2>State after move ${cursor.value}</h2>
-    ${states.value.map((state) => html`<details key=${state.process} open class="process ${state.changed.length ? "moved" : ""}">
-      <summary>process ${state.process} <span class="phase-word ${state.phase}">${state.phase}</span></summary>
-      <table><caption class="hidden-text">fields of process ${state.process}</caption><tbody>${Object.entries(state.fields).map(([name, value]) => html`<tr key=${name} class=${state.changed.includes(name) ? "changed" : ""}>
-        <th scope="row">${name}${state.changed.includes(name) && html`<span aria-label="changed"> *</span>`}</th><td class="mono">${show(value)}</td></tr>`)}
-        ${Object.keys(state.timers).length > 0 && html`<tr><th scope="row">timers</th><td class="mono">${Object.keys(state.timers).join(", ")}</td></tr>`}
-      </tbody></table></details>`)}
-  </section>`;
-}
-
-/** A value as the algorithm's paper would write it. */
-export function show(value) {
-  if (value === null) return "–";
-  if (Array.isArray(value)) return value.length ? `[${value.map(show).join(", ")}]` : "[]";
-  if (typeof value === "object") return `{${Object.entries(value).map(([key, each]) => `${key}: ${show(each)}`).join(", ")}}`;
-  return String(value);
-}
-
-export function Reasons() {
-  const why = fates.value?.why?.length ? fates.value.why : place.value?.why ?? [];
-  const properties = fates.value?.properties?.length ? fates.value.properties : place.value?.properties ?? [];
-  // All members of a cycle have the same reason: it is told once.
-  const told = [];
-  for (const each of why) {
-    const same = each.deadlock && told.find((other) => other.deadlock === each.deadlock && [...other.core].sort().join() === [...each.core].sort().join());
-    if (same) same.processes.push(each.process);
-    else told.push({ ...each, processes: [each.process] });
+  const message = messageOf(move, place.value.transit);
+  const verb = move.text.split(" ")[0];
+  const point = (text) => () => { pointed.value = text; };
+  function press(event) {
+    byRow = event.detail === 0; // a key, and not a pointer
+    make(move.text);
   }
-  return html`<section class="card"><h2>Properties</h2>
-    <ul class="plain">${properties.map((property) => html`<li key=${property.name} class=${property.holds === false ? "bad" : ""}>
-      ${property.holds === false ? "✕" : property.holds === null ? "?" : "✓"} ${property.name}${property.text && html`<span class="quiet"> ${property.text}</span>`}</li>`)}</ul>
-    ${told.length > 0 && html`<h2>Why it waits</h2>`}
-    ${told.map((each) => html`<div key=${each.process} class="why"><strong>process ${each.processes.join(", ")}${each.deadlock && html`<span class="bad"> in a ${each.deadlock}</span>`}</strong>
-      <ul>${each.sentences.map((sentence) => html`<li key=${sentence}>${sentence}</li>`)}</ul></div>`)}
-  </section>`;
+  return html`<li class="is-${fate?.word ?? "open"}"><button type="button" class="move" onClick=${press}
+      onPointerEnter=${point(move.text)} onPointerLeave=${point("")} onFocus=${point(move.text)} onBlur=${point("")}>
+    <kbd>${number < 10 ? number : ""}</kbd><span class="to">${move.process || ""}</span>
+    <span class="what">${message ? html`receives <span class="k-${kindOf(message.label)}">${message.label}</span> from ${message.sender}` : CALLS[verb] ?? move.text}<span class="typed"> ${move.text}</span></span>
+    ${fate && html`<span class="fate" title=${fate.text}><span>${fate.sign} </span>${fate.text.startsWith("outside the bound") ? fate.text : `${fate.word}${fate.moves ? ` in ${fate.moves}` : ""}`}</span>`}</button></li>`;
+}
+
+export function Branches() {
+  if (branches.value.length === 0) return null;
+  return html`<section class="card"><div class="section-line"><h2>Branches</h2></div><ul class="plain">
+    ${branches.value.map((branch, i) => html`<li key=${i}><button type="button" class="link" onClick=${() => takeBranch(branch)}>${branch.moves.length} moves, to ${branch.moves.at(-1)}</button></li>`)}
+  </ul></section>`;
+}
+
+const wanted = signal(""); // what is looked for among the events
+
+const wordsOf = (step) => [step.move || "start", ...step.records.filter((record) => record.kind === "sent" || record.kind === "told")
+  .map((record) => (record.kind === "sent" ? `${record.sender} > ${record.receiver} ${record.label}` : `${record.process} ${record.label ?? ""}`))];
+
+function look(event) {
+  wanted.value = event.currentTarget.value;
+  const text = wanted.value.trim().toLowerCase();
+  found.value = new Set(text ? steps.value.filter((step) => wordsOf(step).join(" ").toLowerCase().includes(text)).map((step) => step.number) : []);
+}
+
+/** Enter goes to the next event that was found, and from the last one to the first. */
+function goToFound(event) {
+  const all = [...found.value];
+  if (event.key === "Enter" && all.length > 0) go(all.find((number) => number > cursor.value) ?? all[0]);
 }
 
 export function Events() {
@@ -152,11 +145,14 @@ export function Events() {
     const here = list.current?.querySelector("[aria-current]");
     if (here) list.current.scrollTop = Math.max(0, here.offsetTop - list.current.offsetTop - list.current.clientHeight / 2);
   });
-  return html`<section class="card"><h2>Events</h2><ol class="event-list" start="0" ref=${list}>
-    ${steps.value.map((step) => html`<li key=${step.number} class=${step.number > cursor.value ? "future" : ""} aria-current=${step.number === cursor.value ? "step" : undefined}
+  return html`<section class="card"><div class="section-line"><h2>Events</h2>
+      <label class="small">find <input type="search" value=${wanted.value} onInput=${look} onKeyDown=${goToFound} placeholder="Request, 2 > 3" /></label></div>
+    ${wanted.value.trim() && html`<p class="quiet small" role="status">${found.value.size === 0 ? "no event has that" : `${found.value.size} found; Enter goes to the next`}</p>`}
+    <ol class="event-list" start="0" ref=${list}>
+    ${steps.value.map((step) => html`<li key=${step.number} class="${step.number > cursor.value ? "future" : ""} ${found.value.has(step.number) ? "found" : ""}" aria-current=${step.number === cursor.value ? "step" : undefined}
       onPointerEnter=${() => { looked.value = step.number; }} onPointerLeave=${() => { looked.value = null; }} onFocusIn=${() => { looked.value = step.number; }} onFocusOut=${() => { looked.value = null; }}>
-      <button type="button" class="link mono" onClick=${() => go(step.number)}>${step.number === 0 ? "start" : step.move}</button>
-      ${step.records.filter((record) => record.kind === "sent" || record.kind === "told").map((record, i) => html`<span key=${i} class="quiet mono"> ${record.kind === "sent" ? `${record.sender} > ${record.receiver} ${record.label}` : `${record.process} ${record.label ?? ""}`}</span>`)}
+      <button type="button" class="link mono" onClick=${() => go(step.number)}>${wordsOf(step)[0]}</button>
+      ${wordsOf(step).slice(1).map((words, i) => html`<span key=${i} class="quiet mono"> ${words}</span>`)}
       ${step.violation && html`<strong class="bad"> ✕ ${step.violation.text}</strong>`}
     </li>`)}</ol></section>`;
 }

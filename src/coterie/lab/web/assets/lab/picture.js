@@ -1,169 +1,116 @@
-// The diagram of a run: a line for each process, time to the right, what could come next behind the cursor.
+// The diagram of the run that is played: as wide as the page, zoomed and moved by mouse, keys and touch.
 import { html } from "../ui.js";
-import { cursor, fates, go, isConcurrent, looked, make, moves, place, steps } from "./run.js";
-import { useEffect, useRef } from "../vendor/hooks.js";
+import { useEffect, useLayoutEffect, useRef } from "../vendor/hooks.js";
 import { computed, signal } from "../vendor/signals.js";
+import { Diagram, Geometry, Names, layoutOf, travel } from "./diagram.js";
+import { cursor, fates, first, go, isConcurrent, looked, make, moves, place, steps } from "./run.js";
 
-const LEFT = 56; // for the names
-const TOP = 34; // for the axis
-const LANE = 64;
-const STEP = 58;
-const GHOST = 30; // between two possible moves on one line
 const SHOWN_MAX = 120; // steps drawn at once; the others are a click away
+const ZOOM_LEAST = 0.4, ZOOM_MOST = 4;
+const NARROW = 640;
 
-export const hovered = signal(null); // a message under the pointer
+const layout = computed(() => layoutOf(steps.value));
+const wide = signal(0); // pixels that the diagram has
+const zoom = signal(1);
+const hiddenLanes = signal({ of: "", lanes: new Set() }); // of a first line: another algorithm has other processes
+export const pointed = signal(""); // a move whose row is pointed at
+export const found = signal(new Set()); // steps that a search for events has found
 
-/** Messages with where they start and end, and the phases of each process, from the steps alone. */
-export const layout = computed(() => {
-  const messages = new Map();
-  const phases = new Map(); // process -> [[step, phase]]
-  const marks = [];
-  for (const step of steps.value) {
-    for (const record of step.records) {
-      if (record.kind === "sent") {
-        messages.set(record.number, { ...record, start: step.number, end: null, lost: false });
-      } else if (record.kind === "delivered") {
-        const message = messages.get(record.number);
-        if (message) message.end = message.end ?? step.number;
-      } else if (record.kind === "dropped") {
-        const message = messages.get(record.number);
-        // One that was repeated has arrived already; its copy is lost.
-        if (message && message.end === null) { message.end = step.number; message.lost = true; }
-      } else if (record.kind === "crashed" || (record.kind === "started" && step.number > 0)) {
-        marks.push({ step: step.number, process: record.process, kind: record.kind });
-      }
-    }
-    for (const state of step.states) {
-      if (!phases.has(state.process)) phases.set(state.process, []);
-      phases.get(state.process).push([step.number, state.phase]);
-    }
-    if (step.violation) marks.push({ step: step.number, process: step.process, kind: "violation", text: step.violation.text });
-  }
-  return { messages: [...messages.values()], phases, marks };
-});
+function hiddenHere() { return hiddenLanes.value.of === first.value ? hiddenLanes.value.lanes : new Set(); }
 
-const x = (step, from) => LEFT + (step - from) * STEP;
-const y = (process) => TOP + (process - 0.5) * LANE;
+function hide(process) {
+  hiddenLanes.value = { of: first.value, lanes: new Set([...hiddenHere(), process]) };
+}
+
+export function zoomBy(factor) { zoom.value = Math.max(ZOOM_LEAST, Math.min(ZOOM_MOST, zoom.value * factor)); }
+export function zoomWhole() { zoom.value = 1; }
+
+/** Let the message that has just arrived travel along its line: where it came from is seen, and nothing waits for it. */
+function useTravel(frame) {
+  const before = useRef(cursor.value);
+  useEffect(() => {
+    const isMove = cursor.value === before.current + 1;
+    before.current = cursor.value;
+    if (!isMove) return undefined;
+    const arrived = steps.value[cursor.value]?.records.find((record) => record.kind === "delivered");
+    return arrived && travel(frame.current, arrived.number);
+  }, [cursor.value, steps.value]);
+}
+
+/** Two fingers zoom; one moves the diagram, as it does any page. */
+function usePinch(frame) {
+  useEffect(() => {
+    const fingers = new Map();
+    const apart = () => { const [a, b] = [...fingers.values()]; return Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY); };
+    let last = 0;
+    const down = (event) => { if (event.pointerType === "touch") fingers.set(event.pointerId, event); if (fingers.size === 2) last = apart(); };
+    const move = (event) => {
+      if (!fingers.has(event.pointerId)) return;
+      fingers.set(event.pointerId, event);
+      if (fingers.size === 2 && last > 0) { const now = apart(); zoomBy(now / last); last = now; }
+    };
+    const up = (event) => fingers.delete(event.pointerId);
+    const wheel = (event) => { if (event.ctrlKey) { event.preventDefault(); zoomBy(event.deltaY > 0 ? 0.85 : 1.18); } };
+    const listeners = { pointerdown: down, pointermove: move, pointerup: up, pointercancel: up, wheel };
+    const box = frame.current;
+    for (const [name, listener] of Object.entries(listeners)) box.addEventListener(name, listener, { passive: false });
+    return () => { for (const [name, listener] of Object.entries(listeners)) box.removeEventListener(name, listener); };
+  }, []);
+}
 
 export function Picture() {
   const frame = useRef(null);
+  useLayoutEffect(() => {
+    const measure = () => { if (frame.current.clientWidth) wide.value = frame.current.clientWidth; };
+    measure();
+    const sizes = new ResizeObserver(measure);
+    sizes.observe(frame.current);
+    return () => sizes.disconnect();
+  }, []);
+  usePinch(frame);
+  useTravel(frame);
   useEffect(() => { // keep the reader's place in sight
-    const box = frame.current;
-    const at = box?.querySelector(".cursor")?.x1.baseVal.value;
+    const box = frame.current, at = box?.querySelector(".cursor")?.x1.baseVal.value;
     if (at === undefined) return;
-    if (at + 3 * STEP > box.scrollLeft + box.clientWidth || at - 2 * STEP < box.scrollLeft) box.scrollLeft = at - box.clientWidth / 2;
-  });
-  if (place.value === null) return null;
-  const size = place.value.size;
-  const from = Math.max(0, cursor.value - SHOWN_MAX);
-  const to = Math.min(moves.value.length, from + SHOWN_MAX + 40);
-  const ghosts = ghostsOf(place.value);
-  const room = Math.max(1, ...ghosts.map((ghost) => ghost.place + 1));
-  const width = Math.max(x(to, from) + 60, x(cursor.value, from) + 40 + room * GHOST + 30);
-  const height = TOP + size * LANE + 6;
-  const point = fates.value?.no_return;
-  return html`<div class="picture-frame" ref=${frame} tabindex="0" role="group" aria-label="the run as a diagram; the list of events below says the same in words">
-    <svg width=${width} height=${height} viewBox="0 0 ${width} ${height}" class="run">
-      <${Axis} from=${from} to=${to} height=${height} />
-      ${point != null && point >= from && html`<g class="no-return">
-        <line x1=${x(point, from) - STEP / 2} x2=${x(point, from) - STEP / 2} y1="16" y2=${height} />
-        <text x=${x(point, from) - STEP / 2 + 4} y="28">point of no return</text></g>`}
-      ${Array.from({ length: size }, (_, i) => html`<${Lane} key=${i} process=${i + 1} from=${from} to=${to} width=${width} />`)}
-      ${layout.value.messages.filter((message) => (message.end ?? to) >= from && message.start <= to).map((message) => html`<${Arrow} key=${message.number} message=${message} from=${from} />`)}
-      <${Dots} from=${from} to=${to} />
-      ${layout.value.marks.filter((mark) => mark.step >= from && mark.step <= to).map((mark, i) => html`<${Mark} key=${i} mark=${mark} from=${from} />`)}
-      <line class="cursor" x1=${x(cursor.value, from) + STEP / 2 - 8} x2=${x(cursor.value, from) + STEP / 2 - 8} y1="4" y2=${height} />
-      ${ghosts.map((ghost) => html`<${Ghost} key=${ghost.move.text} ghost=${ghost} from=${from} />`)}
-    </svg></div>`;
+    if (at + 200 > box.scrollLeft + box.clientWidth || at - 60 < box.scrollLeft) box.scrollLeft = at - box.clientWidth / 2;
+  }, [cursor.value, steps.value, wide.value, zoom.value]);
+  return html`<div class="stage"><${Pinned} />
+    <div class="picture-frame" ref=${frame} tabindex="0" role="group" aria-label="the run as a diagram; plus and minus zoom; the list of events below says the same in words">
+      ${place.value && wide.value > 0 && html`<${Run} />`}</div></div>`;
 }
 
-function Axis({ from, to }) {
-  const ticks = [];
-  for (let step = from; step <= to; step += 1) {
-    ticks.push(html`<text key=${step} class="tick ${step === cursor.value ? "here" : ""}" x=${x(step, from)} y="14" onClick=${() => go(step)}>${step}</text>`);
-  }
-  return ticks;
+const geometry = computed(() => {
+  if (place.value === null || wide.value === 0) return null;
+  const from = Math.max(0, cursor.value - SHOWN_MAX), to = Math.min(moves.value.length, from + SHOWN_MAX + 40);
+  const lanes = Array.from({ length: place.value.size }, (_, i) => i + 1).filter((process) => !hiddenHere().has(process));
+  const isNarrow = wide.value < NARROW, row = isNarrow ? 72 : place.value.size > 5 ? 64 : 84;
+  return new Geometry({ lanes, from, to, cursor: cursor.value, free: freeMoves.value, width: wide.value, zoom: zoom.value, row, min: isNarrow ? 64 : 58 });
+});
+
+/** Moves that are no faults: those that have a number, and a circle in the diagram. */
+export const freeMoves = computed(() => (place.value?.enabled ?? []).filter((move) => !move.fault));
+
+function Pinned() {
+  const here = geometry.value;
+  if (here === null) return html`<span></span>`;
+  return html`<${Names} geometry=${here} states=${place.value.states} width=${wide.value < NARROW ? 78 : 104} onHide=${here.lanes.length > 1 ? hide : undefined} />`;
 }
 
-function Lane({ process, from, to, width }) {
-  const changes = layout.value.phases.get(process) ?? [];
-  const bars = [];
-  changes.forEach(([step, phase], i) => {
-    const end = changes[i + 1]?.[0] ?? to + 0.45;
-    if (phase !== "idle" && end > from) {
-      const kind = phase === "inside" ? "inside" : phase === "crashed" ? "crashed" : phase === "waiting" ? "waiting" : "other";
-      bars.push(html`<line key=${step} class="phase ${kind} ${step > cursor.value ? "future" : ""}" x1=${x(Math.max(step, from), from)} x2=${x(end, from)} y1=${y(process)} y2=${y(process)} />`);
-    }
-  });
-  return html`<g>
-    <text class="name" x="10" y=${y(process) + 5}>p${process}</text>
-    <line class="lane" x1=${LEFT - 12} x2=${width - 8} y1=${y(process)} y2=${y(process)} />
-    ${bars}
-  </g>`;
+function Run() {
+  const known = fates.value;
+  const run = {
+    steps: steps.value, transit: place.value.transit, free: freeMoves.value, fates: known?.moves,
+    history: known?.history ?? [], noReturn: known?.no_return ?? null,
+  };
+  const look = { step: looked.value, move: pointed.value, found: found.value, isConcurrent };
+  return html`<${Diagram} run=${run} geometry=${geometry.value} layout=${layout.value} look=${look} onMove=${make} onStep=${go} onLook=${(step) => { looked.value = step; }} />`;
 }
 
-/** What happened, above the arrows, so that it can be pointed at. */
-function Dots({ from, to }) {
-  return steps.value.filter((step) => step.process > 0 && step.number >= from && step.number <= to && step.number > 0).map((step) => html`<circle key=${step.number}
-    class="event ${step.number > cursor.value ? "future" : ""} ${isConcurrent(step.number) ? "concurrent" : ""}" cx=${x(step.number, from)} cy=${y(step.process)} r=${looked.value === step.number ? 7 : 4.5}
-    onPointerEnter=${() => { looked.value = step.number; }} onPointerLeave=${() => { looked.value = null; }} onClick=${() => go(step.number)}><title>${step.number}: ${step.move}</title></circle>`);
-}
-
-function Arrow({ message, from }) {
-  if (message.start > cursor.value && message.start > moves.value.length) return null;
-  const pending = message.end === null || message.end > cursor.value;
-  const ghostly = message.start > cursor.value;
-  const end = message.end ?? Math.max(cursor.value, message.start) + 0.42;
-  const x1 = x(message.start, from), y1 = y(message.sender);
-  let x2 = x(end, from), y2 = y(message.receiver);
-  if (message.end === null || message.lost) { // it ends on its way
-    const share = message.lost ? 0.7 : 0.55;
-    x2 = x1 + (x2 - x1) * share; y2 = y1 + (y2 - y1) * share;
-  }
-  const angle = Math.atan2(y2 - y1, x2 - x1);
-  const tip = `${x2},${y2} ${x2 - 8 * Math.cos(angle - 0.4)},${y2 - 8 * Math.sin(angle - 0.4)} ${x2 - 8 * Math.cos(angle + 0.4)},${y2 - 8 * Math.sin(angle + 0.4)}`;
-  const kinds = ["message", pending && "pending", ghostly && "future", message.lost && "lost", hovered.value === message.number && "hovered",
-    (isConcurrent(message.start) || (message.end !== null && isConcurrent(message.end))) && "concurrent"];
-  return html`<g class=${kinds.filter(Boolean).join(" ")} onPointerEnter=${() => { hovered.value = message.number; }} onPointerLeave=${() => { hovered.value = null; }}>
-    <title>${message.sender} > ${message.receiver} ${message.label}</title>
-    <line class="reach" x1=${x1} y1=${y1} x2=${x2} y2=${y2} />
-    <line x1=${x1} y1=${y1} x2=${x2} y2=${y2} />
-    ${message.lost ? html`<text class="cross" x=${x2} y=${y2 + 5}>✕</text>` : html`<polygon points=${tip} />`}
-    <text class="label" x=${x1 + (x2 - x1) * 0.45 + 5} y=${y1 + (y2 - y1) * 0.45 - 3}>${message.label}</text>
-  </g>`;
-}
-
-function Mark({ mark, from }) {
-  const at = [x(mark.step, from), y(mark.process)];
-  if (mark.kind === "violation") return html`<text class="violation" x=${at[0]} y=${at[1] - 14}>✕ violated<title>${mark.text}</title></text>`;
-  return html`<text class="fault" x=${at[0]} y=${at[1] - 10}>${mark.kind === "crashed" ? "✕ crash" : "↻ restart"}</text>`;
-}
-
-/** Possible moves that are no faults, as circles on the line of the process that would move. */
-function ghostsOf(here) {
-  const used = new Map();
-  return here.enabled.filter((move) => !move.fault).map((move, index) => {
-    const lane = used.get(move.process) ?? 0;
-    used.set(move.process, lane + 1);
-    return { move, index, place: lane };
-  });
-}
-
-function Ghost({ ghost, from }) {
-  const { move, index, place: spot } = ghost;
-  const fate = fates.value?.moves[move.text];
-  const cx = x(cursor.value, from) + STEP / 2 + 14 + spot * GHOST;
-  const message = move.kind === "deliver" ? place.value.transit.find((each) => each.sender === move.peer && each.receiver === move.process && (!move.name || each.label === move.name || each.label.startsWith(move.name))) : null;
-  const sent = message && layout.value.messages.find((each) => each.number === message.number);
-  const word = fate ? `${fate.word}${fate.moves ? ` in ${fate.moves}` : ""}` : "";
-  function press(event) {
-    if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); make(move.text); }
-  }
-  return html`<g class="ghost ${fate?.word ?? "unknown"}" role="button" tabindex="0" aria-label="${index < 9 ? `${index + 1} ` : ""}${fate ? `${fate.sign} ` : ""}${move.text}${word && `: ${word}`}" onClick=${() => make(move.text)} onKeyDown=${press}>
-    <title>${move.text}${fate ? `: ${fate.text}` : ""}</title>
-    ${sent && html`<line class="reach-back" x1=${x(sent.start, from)} y1=${y(sent.sender)} x2=${cx} y2=${y(move.process)} />`}
-    <circle cx=${cx} cy=${y(move.process)} r="12" />
-    <text x=${cx} y=${y(move.process) + 4}>${index < 9 ? index + 1 : "·"}</text>
-    ${fate && html`<text class="sign" x=${cx} y=${y(move.process) + 25}>${fate.sign}</text>`}
-  </g>`;
+/** What brings the diagram back to the whole, where something of it is out of sight. */
+export function ViewButtons() {
+  const lanes = hiddenHere();
+  return html`<span class="row">
+    <button type="button" class="icon-button" aria-label="zoom out" onClick=${() => zoomBy(1 / 1.3)}>−</button><button type="button" class="icon-button" aria-label="zoom in" onClick=${() => zoomBy(1.3)}>+</button>
+    ${zoom.value !== 1 && html`<button type="button" onClick=${zoomWhole}>whole run</button>`}
+    ${lanes.size > 0 && html`<button type="button" onClick=${() => { hiddenLanes.value = { of: "", lanes: new Set() }; }}>show ${[...lanes].sort().map((process) => `p${process}`).join(", ")}</button>`}</span>`;
 }

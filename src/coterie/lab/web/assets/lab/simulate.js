@@ -1,7 +1,7 @@
 // Simulate: a run in virtual time, drawn and measured, that goes on by hand from any of its events.
 import { html } from "../ui.js";
 import { batch, signal } from "../vendor/signals.js";
-import { AlgorithmFields } from "./panels.js";
+import { AlgorithmFields } from "./scenario.js";
 import { ask, first } from "./run.js";
 import { Around, Legend, Timeline, ViewBar, newView, reveal, sentence, timeOf, whole } from "./timeline.js";
 export { KEYS } from "./timeline.js";

@@ -3,6 +3,7 @@
 import { html } from "../ui.js";
 import { useEffect, useRef } from "../vendor/hooks.js";
 import { signal } from "../vendor/signals.js";
+import { ORDER, kindOf } from "./kinds.js";
 
 const LEFT = 46; // for the names
 const RIGHT = 14;
@@ -12,9 +13,6 @@ const ALONE_MAX = 600; // drawn one by one, with their heads
 const LABELS_MAX = 120;
 const DOTS_MAX = 1500;
 const AROUND = 9; // events listed, the chosen one among them
-// Each kind of message has its colour; the legend and the labels have its name.
-const LIGHT = ["#005a9c", "#a34a00", "#00694a", "#8b2fa0", "#6b5b00", "#b42318"];
-const DARK = ["#7cc0f5", "#f5a66b", "#4fcf9f", "#d8a0ee", "#e3cf5a", "#ff8a80"];
 
 /** What keys do in the diagram. */
 export const KEYS = [["Tab", "to the diagram; in it:"], ["← →", "one event back, on"], ["Home End", "to the first event, to the last"], ["+ − 0", "zoom in, out, whole run"], ["Enter", "play from there"], ["?", "this sheet"]];
@@ -26,19 +24,19 @@ export function indexOf(columns) {
   if (known.has(columns)) return known.get(columns);
   const { messages } = columns;
   let longest = 0;
-  const kinds = new Map();
+  const counts = new Map(); // of messages, by name
   for (let i = 0; i < messages.sent.length; i += 1) {
     longest = Math.max(longest, (messages.arrived[i] ?? messages.lost[i] ?? columns.end) - messages.sent[i]);
-    const kind = kindOf(columns.texts[messages.text[i]]);
-    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+    const name = nameOf(columns.texts[messages.text[i]]);
+    counts.set(name, (counts.get(name) ?? 0) + 1);
   }
-  const index = { longest, kinds: [...kinds.keys()], counts: kinds };
+  const index = { longest, counts };
   known.set(columns, index);
   return index;
 }
 
 export const isEntry = (text) => /^(Entered|Acquired)\b/.test(text);
-const kindOf = (label) => label.split("(")[0];
+const nameOf = (label) => label.split("(")[0];
 
 /** The first place of a sorted list whose value is not below a limit. */
 export function firstFrom(list, limit) {
@@ -105,9 +103,8 @@ const laneOf = (size) => (size <= 9 ? 54 : size <= 20 ? 32 : 17);
 function colours(canvas) {
   const style = getComputedStyle(canvas);
   const named = (name) => style.getPropertyValue(`--${name}`).trim();
-  const paper = named("paper");
-  const isDark = parseInt(paper.slice(1, 3), 16) < 128;
-  return { paper, ink: named("ink"), soft: named("soft"), line: named("line"), good: named("good"), warning: named("warning"), bad: named("bad"), bar: named("bar"), kinds: isDark ? DARK : LIGHT };
+  const [paper, ink, soft, line, inside, waiting, crashed, violation, edge] = ["stage", "ink", "soft", "line", "inside-bar", "waiting-bar", "crashed", "violation", "edge"].map(named);
+  return { paper, ink, soft, line, inside, waiting, crashed, violation, edge, kinds: ORDER.map(named) };
 }
 
 class Painter {
@@ -183,11 +180,11 @@ class Painter {
       const end = this.until === null ? stays.end[i] : Math.min(stays.end[i], this.until);
       const y = this.y(stays.process[i]), x1 = this.x(stays.begin[i]), x2 = Math.max(this.x(end), x1 + 1.5);
       const kind = texts[stays.text[i]];
-      if (kind === "inside") this.stroke(x1, y, x2, y, this.colour.good, Math.min(12, this.lane / 2.4));
-      else if (kind === "waiting") this.stroke(x1, y, x2, y, this.colour.warning, 3.5, [3, 3]);
-      else if (kind === "crashed") this.stroke(x1, y, x2, y, this.colour.bad, 2.5, [1, 4]);
-      else this.stroke(x1, y, x2, y, kind === "leads" ? this.colour.good : this.colour.bar, kind === "leads" ? 8 : 4);
-      if (kind === "crashed") this.text(x1, y - 8, "✕", this.colour.bad);
+      if (kind === "inside") this.stroke(x1, y, x2, y, this.colour.inside, Math.min(12, this.lane / 2.4));
+      else if (kind === "waiting") this.stroke(x1, y, x2, y, this.colour.waiting, 3.5, [3, 3]);
+      else if (kind === "crashed") this.stroke(x1, y, x2, y, this.colour.crashed, 2.5, [1, 4]);
+      else this.stroke(x1, y, x2, y, kind === "leads" ? this.colour.inside : this.colour.edge, kind === "leads" ? 8 : 4);
+      if (kind === "crashed") this.text(x1, y - 8, "✕", this.colour.crashed);
       if (/^(leads|follows)/.test(kind) && x2 - x1 > 60) this.text(x1 + 30, y - 8, kind, this.colour.soft);
     }
   }
@@ -218,7 +215,7 @@ class Painter {
     const x1 = this.x(messages.sent[i]), y1 = this.y(messages.sender[i]);
     const x2 = x1 + (this.x(over) - x1) * cut, y2 = y1 + (this.y(messages.receiver[i]) - y1) * cut;
     const label = texts[messages.text[i]];
-    return { i, x1, y1, x2, y2, label, isLost: messages.lost[i] !== null && cut >= 0.75, kind: this.index.kinds.indexOf(kindOf(label)) };
+    return { i, x1, y1, x2, y2, label, isLost: messages.lost[i] !== null && cut >= 0.75, kind: ORDER.indexOf(kindOf(label)) };
   }
 
   arrows() {
@@ -232,7 +229,7 @@ class Painter {
   }
 
   arrow(each) {
-    const colour = each.isLost ? this.colour.bad : this.colour.kinds[each.kind % this.colour.kinds.length];
+    const colour = each.isLost ? this.colour.crashed : this.colour.kinds[each.kind];
     this.stroke(each.x1, each.y1, each.x2, each.y2, colour, this.pointed === each.i ? 2.6 : 1.2, each.isLost ? [5, 4] : []);
     this.head(each, colour);
   }
@@ -241,7 +238,7 @@ class Painter {
   many(flights) {
     const paths = this.colour.kinds.map(() => new Path2D());
     for (const { kind, x1, y1, x2, y2 } of flights) {
-      const path = paths[kind % paths.length];
+      const path = paths[kind];
       path.moveTo(x1, y1);
       path.lineTo(x2, y2);
     }
@@ -281,8 +278,8 @@ class Painter {
       if (this.until !== null && events.time[i] > this.until) return;
       if (!events.process[i]) { // of all of them
         const isViolation = texts[events.kind[i]] === "violated";
-        this.stroke(this.x(events.time[i]), 18, this.x(events.time[i]), this.height, this.colour.bad, 1.5, [4, 3]);
-        this.text(Math.min(this.x(events.time[i]), this.width - 44), 26, isViolation ? "✕ violated" : "↻ again and again", this.colour.bad, true);
+        this.stroke(this.x(events.time[i]), 18, this.x(events.time[i]), this.height, this.colour.violation, 1.5, [4, 3]);
+        this.text(Math.min(this.x(events.time[i]), this.width - 44), 26, isViolation ? "✕ violated" : "↻ again and again", this.colour.violation, true);
       } else if (end - begin <= DOTS_MAX) {
         this.pen.fillStyle = this.colour.ink;
         this.pen.beginPath(); this.pen.arc(this.x(events.time[i]), this.y(events.process[i]), this.lane > 30 ? 3 : 1.8, 0, 7); this.pen.fill();
@@ -421,11 +418,11 @@ export function ViewBar({ columns, view, children }) {
 }
 
 export function Legend({ columns }) {
-  const { kinds, counts } = indexOf(columns);
+  const { counts } = indexOf(columns);
   const stays = [...new Set(columns.stays.text.map((text) => columns.texts[text].split(" ")[0]))];
   return html`<ul class="legend">
     ${stays.map((kind) => html`<li key=${kind}><span class="swatch ${kind}" aria-hidden="true"></span>${kind}</li>`)}
-    ${kinds.map((kind, i) => html`<li key=${kind}><span class="swatch message kind-${i % LIGHT.length}" aria-hidden="true"></span>${kind} <span class="quiet">${counts.get(kind).toLocaleString("en")}</span></li>`)}</ul>`;
+    ${[...counts].map(([name, count]) => html`<li key=${name}><span class="swatch message ${kindOf(name)}" aria-hidden="true"></span>${name} <span class="quiet">${count.toLocaleString("en")}</span></li>`)}</ul>`;
 }
 
 /** The events around the chosen one, in words: the twin of the picture for those who do not see it. */

@@ -1,6 +1,6 @@
 // What the pages of simulations share: the choice of a run, its address, and how it is asked for.
 import { html } from "../ui.js";
-import { parts } from "./panels.js";
+import { parts } from "./scenario.js";
 import { ask, catalogue } from "./run.js";
 
 export const USUAL = { workload: "closed", entries: 3, rate: 0.2, hold: "1", latency: "uniform:0.5,1.5", loss: 0, duplication: 0, seed: 0, faults: [] };

@@ -1,0 +1,1 @@
+"""Pages of locks with leases: the quorum lock, and the lease that others count."""

@@ -1,0 +1,1 @@
+"""Pages of transactions: commit over several sites, and concurrency control."""
