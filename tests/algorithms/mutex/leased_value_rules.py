@@ -110,3 +110,28 @@ VALUE_RULES: dict[str, ValueRule] = {
         changes=True,
     ),
 }
+
+FIRST_SEEDS: dict[str, int] = {
+    "a read is not settled": 8,
+    "one voter is enough for a write": 5,
+    "the first report counts": 3,
+    "a snapshot is without values": 8,
+    "a reader takes the newest of a quorum": 9,
+    "answers to an earlier question count": 5,
+    "what was begun and not finished is left out of account": 48,
+    "a deleted value is forgotten before all know": 19,
+    "nothing is carried": 54,
+}
+
+# Not noticed in the first 160 seeds of the world as it is now, or not tried since it was changed.
+OPEN_RULES = tuple(
+    name
+    for name in VALUE_RULES
+    if name not in FIRST_SEEDS
+    and name
+    not in (
+        "a write is answered and not on disk",
+        "the log is not read",
+        "saving the bound takes the place of values",
+    )
+)
