@@ -585,7 +585,7 @@ RING = {
         "_pass_on",
         "        out.send(to, message)\n",
         "        out.send(self._successor(to), message)\n",
-        "a step that the page does not have",
+        "behind a list are members and the dead",
     ),
     "follows the lowest": (
         "_announce",

@@ -85,7 +85,7 @@ def join(p: Process, k: List, m: List) -> None:
 
 @page.action
 def skip(k: List, m: List) -> None:
-    """Whoever has passed it on learns that the next one is down."""
+    """The process that has passed it on learns that the next one is down."""
     when(sent(k), crashed(to(k)), goes_on(k, m))
     when(every(Process, lambda q: member(m, q) == member(k, q)))
     sent[m] = True
