@@ -342,6 +342,8 @@ def test_moves_say_what_arrives_and_the_state_what_has_changed(browser: Browser,
         expect(page.locator(".process .fields")).to_have_count(3)
         page.get_by_label("find").fill("2 > 3")
         expect(page.locator(".event-list .found")).to_have_count(1)
+        page.get_by_text("The code of this move").click()
+        expect(page.locator(".code .ran").first).to_be_visible()
         # By keys alone: the list of moves keeps the focus, and goes on.
         page.locator(".moves button").first.focus()
         page.keyboard.press("Enter")
