@@ -14,7 +14,12 @@ from coterie.engines.queue.desk import Desk, answer_of
 from coterie.engines.queue.mail import HoldEnded, HoldOrder, Inquiry, Knock, decode, encode
 from coterie.engines.queue.nonsense import NONSENSE, describe
 from coterie.engines.queue.orders import Orders
-from coterie.engines.queue.server import SessionLost, TransactionalStore, ValueSession
+from coterie.engines.queue.server import (
+    ClockedStore,
+    SessionLost,
+    TransactionalStore,
+    ValueSession,
+)
 from coterie.errors import CoterieError, Unavailable, UsageError
 from coterie.locks.breaker import FoundHold
 from coterie.locks.deadlocks.collection import Collection
@@ -297,6 +302,14 @@ class QueueEngine:
             if bid is not None and bid.session is not None:
                 return self._store_of(bid.session), bid
         raise _lost(claim, NOT_IN_FORCE)
+
+    async def server_time(self) -> float | None:
+        """Ask the server for its time of day, where it tells that."""
+
+        async def ask(store: ValueStore) -> float | None:
+            return await store.time() if isinstance(store, ClockedStore) else None
+
+        return await self._of_all(ask)
 
     async def _of_all(self, ask: Callable[[ValueStore], Awaitable[AnswerT]]) -> AnswerT:
         """Ask for values over the present session, in the name of no hold."""
