@@ -212,9 +212,11 @@ class Elector(Engine, Protocol):
 
 
 async def follow(
-    holders: Callable[[], Awaitable[list[Party]]], check: Callable[[], None]
+    holders: Callable[[], Awaitable[list[Party]]],
+    check: Callable[[], None],
+    pause: float = 0.0,
 ) -> AsyncGenerator[Party | None, None]:
-    """Follow the holder of a lock as `Engine.watch` does, by looking again and again."""
+    """Follow the holder of a lock as `Engine.watch` does, by looking again and again; `pause` is the least between two looks."""
     seen: Party | None = None
     first = True
     while True:
@@ -224,4 +226,4 @@ async def follow(
         if first or now != seen:
             yield now
         first, seen = False, now
-        await asyncio.sleep(WATCH_SECONDS)
+        await asyncio.sleep(max(WATCH_SECONDS, pause))

@@ -202,6 +202,14 @@ class Server(Protocol):
         """
 
 
+@runtime_checkable
+class PolledServer(Protocol):
+    """A server that tells nothing by itself: each look at it is a request, and letters lie there until they are looked for."""
+
+    poll_seconds: float
+    """How long a program that waits pauses between two looks, at most."""
+
+
 def inside(modes: Sequence[bool]) -> int:
     """Return how many entries of a queue are inside, given for each whether it shares."""
     if not modes:
