@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from coterie.lab.prove.terms import Sort
 
 WIDTH = 430  # of one of the two panels
-ROUND = 300  # the height of the part with the circle
+RISE = 80  # half the height of the circle
+ROW = 2  # as many things stand side by side
 RADIUS = 24  # of a thing
 LINE = 15  # height of a line of text
 TOP = 60
@@ -47,31 +48,53 @@ class Fact(NamedTuple):
         return ALARM if self.changed else INK
 
 
+class State(NamedTuple):
+    """What a panel shows."""
+
+    name: str
+    facts: list[Fact]
+    things: list[str]  # that stand on the circle
+
+
 def draw(found: Counterexample) -> str:
     """Return the picture as the text of an SVG file."""
     sheet = Sheet()
-    sort = _main_sort(found)
     clause = f"“{found.question.clause.words}”"
-    states = [("before", _facts(found, after=False)), ("after", _facts(found, after=True))]
     title = f"{found.page.name}: {found.step} breaks {clause}"
     note = "Red: changed by the step. The state before fulfils all clauses, whether a run reaches it or not."
     if found.question.action is None:
-        states = [("a state", states[0][1])]
         title = f"{found.page.name}: {clause} does not follow"
         note = "The state fulfils all clauses, whether a run reaches it or not."
     if found.witness:
         title += " for " + ", ".join(f"{name} = {thing}" for name, thing in found.witness.items())
+    states = _states(found)
     sheet.headline(20, 28, title, len(states) * WIDTH, size=14)
-    listed = 0
-    for number, (name, facts) in enumerate(states):
-        left = 20 + number * (WIDTH + 10)
-        sheet.text(left + 8, TOP, name, fill=SOFT)
-        listed = max(listed, _panel(sheet, left, facts, _things(found, sort)))
-    bottom = TOP + ROUND + listed * LINE + 20
+    bottom = max(
+        _panel(sheet, (20 + number * (WIDTH + 10), TOP), state)
+        for number, state in enumerate(states)
+    )
     if len(states) > 1:
         sheet.line((25 + WIDTH, TOP), (25 + WIDTH, bottom), stroke=FAINT)
     sheet.text(20, bottom + 20, note, fill=SOFT)
     return sheet.finish(len(states) * (WIDTH + 10) + 30, bottom + 36, title)
+
+
+def draw_states(found: Counterexample) -> list[str]:
+    """Return a picture of each state, for a page that puts them where there is room."""
+    drawn = []
+    for state in _states(found):
+        sheet = Sheet()
+        bottom = _panel(sheet, (10, 24), state)
+        drawn.append(sheet.finish(WIDTH + 20, bottom + 10, f"{found.page.name}: {state.name}"))
+    return drawn
+
+
+def _states(found: Counterexample) -> list[State]:
+    things = _things(found, _main_sort(found))
+    before = State("before", _facts(found, after=False), things)
+    if found.question.action is None:
+        return [before._replace(name="a state")]
+    return [before, State(f"after {found.step}", _facts(found, after=True), things)]
 
 
 def _main_sort(found: Counterexample) -> Sort:
@@ -115,14 +138,20 @@ def _facts_of(symbol: Symbol[Any], table: Table, earlier: Table) -> Iterator[Fac
             yield Fact(f"no longer {symbol.name}", args, changed)
 
 
-def _panel(sheet: Sheet, left: float, facts: list[Fact], things: list[str]) -> int:
-    """Draw a state; return how many facts are listed below it."""
-    centre = left + WIDTH / 2, TOP + ROUND / 2 - 10
+def _panel(sheet: Sheet, corner: tuple[float, float], state: State) -> float:
+    """Draw a state below and to the right of a corner; return how far down it comes."""
+    left, top = corner
+    name, facts, things = state
+    sheet.text(left + 8, top, name, fill=SOFT)
+    own = {thing: [f for f in facts if f.args == (thing,)] for thing in things}
+    # Two stand side by side, and need no more height than what is written below them.
+    is_row = len(things) <= ROW
+    high = (0 if is_row else 2 * RISE) + LINE * max(map(len, own.values()), default=0)
+    centre = left + WIDTH / 2, top + 75 + (0 if is_row else RISE)
     places = {}
     for number, thing in enumerate(things):
         turn = 2 * math.pi * number / len(things) - math.pi
-        places[thing] = centre[0] + 120 * math.cos(turn), centre[1] + 80 * math.sin(turn)
-    own = {thing: [f for f in facts if f.args == (thing,)] for thing in things}
+        places[thing] = centre[0] + 120 * math.cos(turn), centre[1] + RISE * math.sin(turn)
     between: dict[tuple[str, ...], list[Fact]] = {}
     rest = []
     for fact in facts:
@@ -139,9 +168,12 @@ def _panel(sheet: Sheet, left: float, facts: list[Fact], things: list[str]) -> i
         for number, fact in enumerate(own[thing]):
             below = y + RADIUS + LINE * (number + 1)
             sheet.text(x, below, fact.text, text_anchor="middle", fill=fact.colour)
+    # Arrows of one pair bend more and more, by half of that at most.
+    bends = max(map(len, between.values()), default=0) if is_row else 0
+    end = top + 75 + RADIUS + max(high, 20 * bends) + 20
     for number, fact in enumerate(rest):
-        sheet.text(left + 8, TOP + ROUND + LINE * (number + 1), fact.whole, fill=fact.colour)
-    return len(rest)
+        sheet.text(left + 8, end + LINE * (number + 1), fact.whole, fill=fact.colour)
+    return end + LINE * len(rest) + 10
 
 
 def _arrow(
