@@ -71,7 +71,7 @@ NAMES: dict[str, str] = {
     "Metrics": "held holds job_seen jobs losses missed obtained run_began run_ended text waits",
     "histogram": "add buckets count seconds",
     "Simulation": "after ask entries leave process random run size when_inside when_quiet when_silent",
-    "Laboratory": "attempt catalogue fates hint map open play play_whole reaches solver way",
+    "Laboratory": "attempt catalogue code fates hint map open play play_whole reaches solver way",
     "AcquireTimeout": "definite exit_status holders",
     "NotDue": "definite exit_status period reason",
     "Conflict": "above definite exit_status keys others rule",

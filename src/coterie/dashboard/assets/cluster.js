@@ -85,8 +85,8 @@ function Figures({ snapshot }) {
   if (nodes.length > 0) rows.push([`${well} of ${nodes.length}`, nodes.length === 1 ? "node is well" : "nodes are well"]);
   if (Object.keys(snapshot.programs).length > 0) rows.push([Object.keys(snapshot.programs).length, "programs"]);
   if (rate != null && hasMessages()) rows.push([rate.toFixed(0), "messages/s"]);
-  return html`<ul class="figures">${rows.map(([value, name]) => html`<li key=${name}><b>${value}</b>${name}</li>`)}</ul>
-    ${snapshot.notes.map((note) => html`<p key=${note} class="quiet small">${note}</p>`)}`;
+  return html`<div><ul class="figures">${rows.map(([value, name]) => html`<li key=${name}><b>${value}</b>${name}</li>`)}</ul>
+    ${snapshot.notes.map((note) => html`<p key=${note} class="quiet small">${note}</p>`)}</div>`;
 }
 
 function Nodes({ snapshot }) {

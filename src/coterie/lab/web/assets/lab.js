@@ -6,7 +6,7 @@ import { Picture, zoomBy, zoomWhole } from "./lab/picture.js";
 import { Branches, Events, Explanation, Moves, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
 import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, playAddress, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
 import { Scenario } from "./lab/scenario.js";
-import { States } from "./lab/state.js";
+import { Code, States } from "./lab/state.js";
 
 // A page that was saved as a file shows one run, and does without the rest.
 const lessons = saved ? null : await import("./lab/lesson.js");
@@ -146,7 +146,7 @@ function Page() {
     ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="play ${task.value ? "with-task" : ""}">
       ${lessons && task.value && html`<div class="task"><${lessons.Lesson} /><${challenges.Challenge} /></div>`}
       <div class="run-area"><${Scenario} /><${Verdict} /><${Picture} /><${TimeBar} />${!task.value && html`<${Explanation} />`}
-        <div class="two"><${Moves} /><${States} /><${Events} /><${Branches} /></div></div>
+        <div class="two"><${Moves} /><${States} /><${Events} /><${Code} /><${Branches} /></div></div>
     </main>`}
     <p class="hidden-text" aria-live="polite">${said.value}</p>
     ${sheet.value && html`<${Keys} />`}`;
