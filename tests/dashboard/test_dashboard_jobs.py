@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import pytest
 
 
-def asked(url: str) -> list[jobs.Job]:
+def asked(url: str) -> list[jobs.JobRow]:
     answer = ask(make_app(dashboard_routes(Monitor(url))), "/api/cluster/jobs")
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-    return msgspec.json.decode(answer.body, type=list[jobs.Job])
+    return msgspec.json.decode(answer.body, type=list[jobs.JobRow])
 
 
 def test_each_job_has_its_latest_runs(tmp_path: Path) -> None:

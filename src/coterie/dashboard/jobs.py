@@ -15,7 +15,7 @@ from coterie.locks.once.record import RunRecord
 SECONDS = 10.0  # between two looks, which open a connection each
 
 
-class Job(msgspec.Struct, frozen=True):
+class JobRow(msgspec.Struct, frozen=True):
     """A job, by its record."""
 
     name: str
@@ -33,9 +33,9 @@ class JobBoard:
         self._url = url
         self._turn = asyncio.Lock()
         self._looked_at = -SECONDS
-        self._jobs: list[Job] = []
+        self._jobs: list[JobRow] = []
 
-    async def jobs(self) -> list[Job]:
+    async def jobs(self) -> list[JobRow]:
         """Return all jobs; none where no values are kept, and where no server answers, as the rest of the page says."""
         async with self._turn:
             if time.monotonic() >= self._looked_at + SECONDS:
@@ -47,8 +47,8 @@ class JobBoard:
             return self._jobs
 
 
-def _job(view: report.JobView) -> Job:
+def _job(view: report.JobView) -> JobRow:
     runs = view.record.runs
     if view.condition == "interrupted":
         runs = (*runs[:-1], msgspec.structs.replace(runs[-1], state="interrupted"))
-    return Job(view.name, view.condition, view.next_begin, view.is_overdue, runs)
+    return JobRow(view.name, view.condition, view.next_begin, view.is_overdue, runs)
