@@ -2,8 +2,9 @@
 import { render } from "./vendor/preact.js";
 import { signal } from "./vendor/signals.js";
 import { Head, html } from "./ui.js";
+import { Branches, Compared } from "./lab/branches.js";
 import { Picture, zoomBy, zoomWhole } from "./lab/picture.js";
-import { Branches, Events, Explanation, Moves, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
+import { Events, Explanation, Moves, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
 import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, playAddress, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
 import { Scenario } from "./lab/scenario.js";
 import { Code, States } from "./lab/state.js";
@@ -146,7 +147,7 @@ function Page() {
     ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="play ${task.value ? "with-task" : ""}">
       ${lessons && task.value && html`<div class="task"><${lessons.Lesson} /><${challenges.Challenge} /></div>`}
       <div class="run-area"><${Scenario} /><${Verdict} /><${Picture} /><${TimeBar} />${!task.value && html`<${Explanation} />`}
-        <div class="two"><${Moves} /><${States} /><${Events} /><${Code} /><${Branches} /></div></div>
+        <div class="two"><${Moves} /><${States} /><${Events} /><${Code} /><${Branches} /></div><${Compared} /></div>
     </main>`}
     <p class="hidden-text" aria-live="polite">${said.value}</p>
     ${sheet.value && html`<${Keys} />`}`;
