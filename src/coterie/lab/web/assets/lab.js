@@ -9,9 +9,16 @@ import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, op
 import { Scenario } from "./lab/scenario.js";
 import { Code, States } from "./lab/state.js";
 
-// A page that was saved as a file shows one run, and does without the rest.
-const lessons = saved ? null : await import("./lab/lesson.js");
-const challenges = saved ? null : await import("./lab/challenge.js");
+// Lessons and challenges are fetched when one is opened first. A page that was saved as a file does without them.
+let lessons = null, challenges = null;
+
+async function loadTeaching() {
+  if (lessons !== null || saved) return;
+  const [lesson, challenge] = await Promise.all([import("./lab/lesson.js"), import("./lab/challenge.js")]);
+  await lesson.loadLessons();
+  lessons = lesson;
+  challenges = challenge;
+}
 
 // Pages that are fetched when they are opened; each has `open` and `Main`, maybe `KEYS`, and `close` to end its work.
 const OTHERS = {
@@ -156,13 +163,17 @@ function Page() {
 render(html`<${Page} />`, document.getElementById("page"));
 document.addEventListener("keydown", press);
 
+let asked = 0;
+
 async function openHere() {
-  const hash = location.hash;
+  const hash = location.hash, mine = ++asked;
+  if (/^#\/(learn|break)/.test(hash)) await loadTeaching();
+  if (mine !== asked) return;
   const lesson = await lessons?.openLesson(hash);
   if (lesson?.editor) { other.value = { name: lesson.editor, page: await import(OTHERS[lesson.editor]) }; return; }
   if (await openOther(hash) || lesson || await challenges?.openChallenge(hash)) return;
   openAddress(hash);
 }
 addEventListener("hashchange", openHere);
-await Promise.all([loadCatalogue(), lessons?.loadLessons()]);
+await loadCatalogue();
 openHere();
