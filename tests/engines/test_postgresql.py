@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 import coterie
+from coterie.engines.postgresql.connection import connect, servers_of
 from coterie.engines.postgresql.server import PostgresqlServer as Server
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable
@@ -124,6 +125,24 @@ def start(processes: Directory, server: PostgresqlServer) -> Any:
 
 
 # Order
+
+
+@in_loop
+async def test_a_statement_that_is_not_answered_in_time_ends_the_connection(
+    server: PostgresqlServer,
+) -> None:
+    """Also one that comes after others, which share its timer, and with less time than those."""
+    url = parse_server_url(server.url(LEASE), port=5432)
+    for limits in ((0.2,), (0.2, 0.2), (60, 0.2)):
+        connection = await connect(servers_of(url), LEASE, 0, durable=False)
+        *quick, last = limits
+        for limit in quick:
+            await connection.ask("select 1", limit=limit)
+        await asyncio.sleep(0.1)
+        with pytest.raises(Unavailable):
+            await connection.ask("select pg_sleep(60)", limit=last)
+        assert not connection.is_up
+        await connection.close()
 
 
 @in_loop
