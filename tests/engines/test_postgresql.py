@@ -19,6 +19,7 @@ from coterie.system.postgresql import PostgresqlServers
 from tests.cluster.proxy import Proxy
 from tests.engines.postgresql_pooler import pooler
 from tests.engines.postgresql_server import MISSING, POOLED, PostgresqlServer
+from tests.engines.programs import LEASE, programs, taken
 from tests.locks.memory import in_loop
 from tests.processes import Directory, directory, kill, line
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
-LEASE = 2.0
 
 # Takes a lock, says so, and says after a line of input what has become of it.
 HOLDER = """
@@ -59,13 +59,6 @@ def server() -> Iterator[PostgresqlServer]:
 def processes(tmp_path: Path) -> Iterator[Directory]:
     with directory(tmp_path) as opened:
         yield opened
-
-
-@contextlib.asynccontextmanager
-async def programs(server: PostgresqlServer, count: int) -> AsyncIterator[list[Coordinator]]:
-    async with contextlib.AsyncExitStack() as stack:
-        opened = [coterie.connect(server.url(LEASE)) for _ in range(count)]
-        yield [await stack.enter_async_context(c) for c in opened]
 
 
 async def ask(server: PostgresqlServer, query: str, *arguments: object) -> Any:
@@ -112,12 +105,6 @@ async def until_entries(server: PostgresqlServer, lock: str, count: int) -> None
         return await entries(server, lock) == count
 
     await until(are_there)
-
-
-async def taken(c: Coordinator, lock: str = "x") -> Held:
-    held = await c.lock(lock).acquire()
-    assert held is not None
-    return held
 
 
 def start(processes: Directory, server: PostgresqlServer) -> Any:
