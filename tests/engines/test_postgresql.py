@@ -127,7 +127,7 @@ async def test_a_statement_that_is_not_answered_in_time_ends_the_connection(
             await connection.ask("select 1", limit=limit)
         await asyncio.sleep(0.1)
         with pytest.raises(Unavailable):
-            await connection.ask("select pg_sleep(60)", limit=last)
+            await connection.ask("select pg_sleep(2)", limit=last)
         assert not connection.is_up
         await connection.close()
 
