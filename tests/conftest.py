@@ -31,6 +31,7 @@ REAL_FILES = (
     "test_first_minute_browser.py",
     "test_lab_browser.py",
     "test_mix_ups_page.py",
+    "test_proof_browser.py",
     "test_trial_browser.py",
     "test_map_browser.py",
     "test_lock_bench.py",

@@ -16,6 +16,7 @@ from tests.processes import BOUND_SECONDS, line, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.cli.engine_servers import EngineServer
 
@@ -198,3 +199,21 @@ def test_a_client_library_that_is_missing_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, library, None)
     assert run([command[0], "--url", f"{kind}://127.0.0.1", *command[1:]]) == 78
     assert f"pip install 'coterie[{extra}]'" in capsys.readouterr().err
+
+
+def test_a_job_whose_server_is_away_does_not_run_and_waits_as_long_as_is_said(
+    tmp_path: Path,
+) -> None:
+    with engine_server("nats", tmp_path) as server:
+        job = ("--period", "1", "nightly", "--", "echo", "ran")
+        server.kill()
+        for wait in ((), ("-w", "0.2")):
+            done = server.run("once", *wait, *job)
+            assert (done.returncode, done.stdout) == (coterie.Unavailable.exit_status, "")
+            assert "nats at 127.0.0.1" in done.stderr
+        waiting = server.start("once", "-w", "60", *job)
+        assert waiting.stderr is not None
+        assert "nats at 127.0.0.1" in waiting.stderr.readline()
+        server.supplier.start()
+        assert waiting.communicate(timeout=BOUND_SECONDS)[0] == "ran\n"
+        assert waiting.returncode == 0

@@ -551,7 +551,9 @@ def test_force_goes_on_with_the_voters_that_are_left(tmp_path: Path, capsys: Cap
             assert await made.command("force", "--keep", "a,c", "--yes") == 64
             assert "nothing to force: coterie cluster remove b\n" in capsys.readouterr().err
             await made.stop("c")
-            assert await made.command("force", "--keep", "a", "--dry-run") == 0
+            assert await made.command("force", "--keep", "a", "--dry-run", "--timeout", "9s") == 0
+            assert await made.command("force", "--keep", "a", "--timeout", "1s") == 64
+            assert "--timeout is 2 s at least" in capsys.readouterr().err
             assert await made.command("force", "--keep", "a") == 64
             assert "add --yes" in capsys.readouterr().err
             assert await made.command("force", "--keep", "a", "--yes") == 0

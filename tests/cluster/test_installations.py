@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 import socket
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ from coterie.cluster.change.force import check_force, force
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.change.operation import check_quorum
-from coterie.cluster.change.survey import look
+from coterie.cluster.change.survey import look, patience_of
 from coterie.cluster.client.access import Visit
 from coterie.cluster.membership.config import convert
 from coterie.cluster.membership.discovery import KnownMembership, is_served, newest
@@ -425,7 +426,8 @@ def test_status_goes_by_the_quorum_though_a_wrong_disk_answers_first(tmp_path: P
             wrong = await made.start("c")
 
             class Hasty(Visit):
-                async def learn(self) -> Membership:
+                async def learn(self, limit: float = math.inf) -> Membership:
+                    del limit
                     return wrong.voting.membership
 
             visit = make_visit(made.url)
@@ -612,23 +614,29 @@ def test_nothing_is_forced_while_voters_answer_that_have_another_secret(tmp_path
 
 
 @pytest.mark.usefixtures("open_and_guarded")
+@pytest.mark.parametrize("seconds", [2.0, None])
 def test_nothing_is_forced_while_a_voter_hangs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None
 ) -> None:
-    """A process that was stopped was taken for lost; it went on later, and served those that held locks."""
+    """A process that was stopped was taken for lost; it went on later, and served those that held locks.
+
+    Nor is it by an operator who has little time, and that time is enough to find out.
+    """
 
     async def main() -> None:
         async with fleet(tmp_path) as made:
             for name in "bc":
                 await made.stop(name)
             listen = made.config.nodes["b"].listen
-            said = "listens at the address of b and does not"
-            with (
-                socket.create_server((listen.host, listen.port)),  # the kernel answers for it
-                pytest.raises(UsageError, match=said),
-            ):
-                check_force(await made.look(), ["a"])
-            assert [voter.name for voter in check_force(await made.look(), ["a"])] == ["a"]
+            visit, patience = make_visit(made.url), patience_of(seconds)
+            with socket.create_server((listen.host, listen.port)):  # the kernel answers for it
+                began = asyncio.get_running_loop().time()
+                known = await look(visit, patience)
+                assert asyncio.get_running_loop().time() - began < (seconds or math.inf)
+            with pytest.raises(UsageError, match="listens at the address of b and does not"):
+                check_force(known, ["a"])
+            known = await look(visit, patience)
+            assert [voter.name for voter in check_force(known, ["a"])] == ["a"]
 
     virtual_time.run(monkeypatch, main)
 

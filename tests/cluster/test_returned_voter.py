@@ -37,3 +37,27 @@ def test_a_program_has_one_connection_to_it_and_its_votes_count(tmp_path: Path) 
                     assert held.valid
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_it_is_added_again_although_the_cluster_was_changed_since(
+    tmp_path: Path, *, is_away: bool
+) -> None:
+    """Nobody told it of the later changes, nor of its removal if it was away."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made, locks.connect(made.url) as program:
+            if is_away:
+                await made.stop("c")
+            assert await made.command("remove", "c", "--yes") == 0
+            assert await made.command("set", "lease=2s") == 0
+            if is_away:
+                await made.start("c")
+            async with program.lock("kept") as held:
+                assert await made.command("add", made.at("c")) == 0
+                assert made.nodes["c"].voting.votes
+                await made.stop("a")
+                async with program.lock("other"):
+                    assert held.valid
+
+    asyncio.run(main())

@@ -215,7 +215,8 @@ async def test_another_engine_takes_no_transaction(tmp_path: Path) -> None:
 
 
 def test_a_thread_has_its_transaction_by_psycopg(server: PostgresqlServer) -> None:
-    psycopg: Any = pytest.importorskip("psycopg")
+    import psycopg  # noqa: PLC0415 - the other tests of this file do without it
+
     with (
         coterie.sync.connect(server.url(LEASE)) as c,
         psycopg.connect(server.url()) as mine,
@@ -233,6 +234,26 @@ def test_a_thread_has_its_transaction_by_psycopg(server: PostgresqlServer) -> No
         mine.autocommit = True
         with pytest.raises(UsageError, match="no transaction is open"):
             held.write(b"3", connection=mine)
+
+
+@in_loop
+async def test_a_task_has_its_transaction_by_psycopg(server: PostgresqlServer) -> None:
+    import psycopg  # noqa: PLC0415 - the other tests of this file do without it
+
+    async with (
+        coterie.connect(server.url(LEASE)) as c,
+        await psycopg.AsyncConnection.connect(server.url()) as mine,
+        c.lock("seven") as held,
+    ):
+        async with mine.transaction():
+            await held.write(b"1", connection=mine)
+        with contextlib.suppress(ZeroDivisionError):
+            async with mine.transaction():
+                await held.write(b"2", connection=mine)
+                raise ZeroDivisionError
+        found = await held.read()
+        assert found is not None
+        assert found.data == b"1"
 
 
 @in_loop

@@ -175,7 +175,7 @@ MUTANTS: dict[str, Rule] = {
         "            return\n",
         "            self.sessions[frame.session.participant] = Downlink(frame.session, sender)\n",
         "crash",
-        first=22,
+        first=402,
     ),
     "lease counted from receipt of the acknowledgement": Rule(
         Uplink,
@@ -273,13 +273,6 @@ MUTANTS: dict[str, Rule] = {
     "no sequence check on data": Rule(
         Downlink, "if seq != self.delivered + 1:", "if False:", "net"
     ),
-    "votes of a lost session are kept": Rule(
-        Participant,
-        "bid.drop(voter)\n            if bid.state is State.WAIT:",
-        "if bid.state is State.WAIT:",
-        "net",
-        first=180,
-    ),
     "a kept lock is taken again outside the granted intervals": Rule(
         Participant, " and vote.low <= token <= vote.high", "", "calm"
     ),
@@ -361,7 +354,7 @@ MUTANTS: dict[str, Rule] = {
         "shared=True, age=bid.age",
         "mesh",
         sharing=0.5,
-        first=714,
+        first=884,
     ),
 }
 SEEDS_MAX = 400

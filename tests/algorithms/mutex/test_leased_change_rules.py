@@ -386,7 +386,7 @@ CASES = {
     "accepted values ignored": Case(
         accepted_value_is_decided,
         Changer,
-        "self.proposal = step if latest is None else latest.configuration",
+        "self.proposal = latest.configuration",
         "self.proposal = step",
     ),
     "earliest of the accepted values": Case(

@@ -180,7 +180,7 @@ MUTANTS: dict[str, Switch] = {
         "[self._take_back(self.ballots[lock], each, each.high) for each in tenures]\n"
         "        self._finish([lock], out)",
         "net",
-        first=1,
+        first=100,
     ),
     "a hold goes on that an operator has ended": off(
         Participant, "self._take_revocation(lock, token, out)", "pass", "calm", first=6
@@ -198,13 +198,6 @@ MUTANTS: dict[str, Switch] = {
         "            self._abstain(out)",
         "pause",
         first=30267,
-    ),
-    "entries by a number that was given up use tokens above the floor": off(
-        Participant,
-        "if self.next is not None and self.next.rule_of(",
-        "if False and (",
-        "storm",
-        61206,
     ),
     "entries use tokens at or below the floor": Switch(
         (

@@ -110,6 +110,48 @@ def believes_no_use_of_tokens_it_has_not_given(kit: Kit) -> bool:
     return bool(voter.floor <= 10)
 
 
+def counts_no_vote_of_a_lost_session(kit: Kit) -> bool:
+    """5.8: the voter has forgotten it, and the next session with that voter does not bring it back."""
+    frames = kit.frames
+    configuration = kit.configuration.founding(kit.settings.Settings(3, lease=10.0))
+    part = kit.participant.participant(configuration, 1)
+    at(0.0, part.start, "p")
+    at(0.0, part.acquire, "a")
+    session = frames.SessionName("p", 1, "v1/1")
+    grant = frames.Grant("a", 1, 1, 1 << 20, False)
+    at(0.0, part.receive, 1, frames.Reply(session, 1, 1, 1, 0.0, False, (grant,)))
+    at(1.0, part.receive, 1, frames.Nack(session))
+    following = frames.SessionName("p", 2, "v1/2")
+    at(1.0, part.receive, 1, frames.Ack(following, 1, 1, 1.0, False))
+    session = frames.SessionName("p", 1, "v2/1")
+    out = at(1.0, part.receive, 2, frames.Reply(session, 1, 1, 1, 0.0, False, (grant,)))
+    return out.events == []
+
+
+def enters_by_no_number_that_was_given_up(kit: Kit) -> bool:
+    """19.7: while a hold keeps it in that number, it enters nothing by tokens above the floor of the next."""
+    frames, module = kit.frames, kit.configuration
+    settings = kit.settings.Settings(3, lease=10.0)
+    part = kit.participant.participant(module.founding(settings), 1)
+    at(0.0, part.start, "p")
+    for lock in "ab":
+        at(0.0, part.acquire, lock)
+    sessions = [frames.SessionName("p", 1, f"v{voter}/1") for voter in (1, 2)]
+    for voter, session in enumerate(sessions, 1):
+        held = frames.Grant("a", 1, 1, 1 << 20, False)
+        at(0.0, part.receive, voter, frames.Reply(session, 1, 2, 1, 0.0, False, (held,)))
+    forced = module.Rule(1 << 16, (module.Part((4, 5, 6), settings),))
+    following = module.Configuration(forced, floor=100)
+    at(1.0, part.receive, 3, frames.NewConfiguration(following))
+    assert part.configuration.number == 0, "the hold is valid by the votes of 1 and 2 alone"
+    told = []
+    for voter, session in enumerate(sessions, 1):
+        wanted = frames.Grant("b", 2, 101, 1 << 20, False)
+        reply = frames.Reply(session, 2, 2, 1, 0.0, False, (wanted,))
+        told += at(1.0, part.receive, voter, reply).events
+    return not any(type(event).__name__ == "Acquired" for event in told)
+
+
 class Rule(NamedTuple):
     """A run that shows whether the rule holds, and how to break it."""
 
@@ -120,6 +162,18 @@ class Rule(NamedTuple):
 
 
 RULES = {
+    "votes of a lost session are kept": Rule(
+        counts_no_vote_of_a_lost_session,
+        Participant,
+        "bid.drop(voter)\n            if bid.state is State.WAIT:",
+        "if bid.state is State.WAIT:",
+    ),
+    "entries by a number that was given up use tokens above the floor": Rule(
+        enters_by_no_number_that_was_given_up,
+        Participant,
+        "if self.next is not None and self.next.rule_of(",
+        "if False and (",
+    ),
     "abstention of a lease": Rule(
         abstains_for_an_expiry,
         Voter,

@@ -194,16 +194,24 @@ def idle() -> Participant:
     return part
 
 
-def test_a_session_that_was_idle_for_nearly_a_lease_has_time_to_renew_it() -> None:
-    """The voter has nothing to say to a request that waits, so a heartbeat has to ask first."""
+def test_a_session_that_was_idle_for_nearly_a_lease_is_renewed_with_the_request() -> None:
+    """The voter has nothing to say to a request that waits, so a heartbeat asks at once."""
     part = idle()
-    [frame] = at(10.8, part.acquire, "b")
+    frame, beat = at(10.8, part.acquire, "b")
     assert (frame.session, frame.seq) == (OPEN, 3)
+    assert beat == Beat(OPEN, 0, 2, 10.8)
     assert at(11, part.ring, PARTICIPANT) == [], "the lease is over, and nothing rests on it"
-    assert at(11.3, part.ring, PARTICIPANT) == [Beat(OPEN, 0, 2, 11.3)]
-    assert at(11.4, part.receive, 1, Ack(OPEN, 3, 2, 11.3, False)) == []
     assert part.sessions.reachable() == [1]
-    assert part.sessions.lease(1) == 21.3
+    assert at(11.7, part.receive, 1, Ack(OPEN, 3, 2, 10.8, False)) == []
+    assert part.sessions.lease(1) == 20.8
+
+
+@pytest.mark.parametrize(("now", "frames"), [(9.4, 1), (9.6, 2)])
+def test_a_request_costs_a_heartbeat_only_if_the_lease_ends_before_the_next_one_is_answered(
+    now: float, frames: int
+) -> None:
+    part = idle()
+    assert len(at(now, part.acquire, "b")) == frames
 
 
 def test_a_session_that_was_idle_and_gets_no_answer_is_silent_after_a_hedge() -> None:
@@ -216,6 +224,17 @@ def test_a_session_that_was_idle_and_gets_no_answer_is_silent_after_a_hedge() ->
     assert part.sessions.reachable() == [1]
     at(11.8, part.ring, PARTICIPANT)
     assert part.sessions.reachable() == []
+
+
+def test_requests_that_get_no_answer_do_not_put_a_heartbeat_off() -> None:
+    """Another program holds the lock; this one asks again and again, and the voter has nothing to say."""
+    part = client()
+    at(0.1, part.receive, 1, Ack(OPEN, 1, 1, 0, False))
+    at(0.2, part.withdraw, "a")
+    assert at(0.5, part.acquire, "a") == [Data(OPEN, 3, 0, 2, 0.5, (Request("a", 2, 2, 2),))]
+    assert at(0.7, part.ring, PARTICIPANT) == [Beat(OPEN, 0, 2, 0.7)]
+    at(0.8, part.withdraw, "a")
+    assert at(1.1, part.ring, PARTICIPANT) == [], "one is on its way"
 
 
 def test_all_lock_messages_of_a_step_share_a_frame() -> None:

@@ -6,7 +6,7 @@ import importlib.util
 import signal
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 import msgspec
 import pytest
@@ -59,6 +59,19 @@ def test_it_opens_a_line_a_scenario_or_a_trace(shell: Directory, tmp_path: Path,
     status, page = fetch(address)
     assert status == 200
     assert "coterie lab" in page
+    serving.send_signal(signal.SIGINT)
+    assert serving.wait(BOUND_SECONDS) == 0
+
+
+def test_a_file_with_a_proof_and_no_algorithm_opens_its_clauses(
+    shell: Directory, tmp_path: Path
+) -> None:
+    path = tmp_path / "lamp.py"
+    path.write_text("from coterie.lab.prove import Page\n\nPAGE = Page('lamp')\n", encoding="utf-8")
+    serving = shell.start("lab", str(path), "--port", "0", "--no-open")
+    address = line(serving)
+    assert unquote(address).endswith(f"/#/prove/{path}")
+    assert str(path) in fetch(urljoin(address, "/api/proofs"))[1]
     serving.send_signal(signal.SIGINT)
     assert serving.wait(BOUND_SECONDS) == 0
 
@@ -217,7 +230,7 @@ def test_all_runs_of_a_small_system_are_written_as_a_file(
 ) -> None:
     path = tmp_path / "maekawa.html"
     assert run(["lab", "maekawa 3 variant=basic", "--export", str(path)]) == 0
-    assert path.stat().st_size < 160_000
+    assert path.stat().st_size < 200_000
     assert run(["lab", "lamport 3 channel=unordered", "--export", str(path)]) == 64
     assert "at most 20,000 states" in capsys.readouterr().err
     for arguments in ([], ["maekawa 3", "x 3"], ["fault-tolerant 3"]):

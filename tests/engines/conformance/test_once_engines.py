@@ -11,7 +11,7 @@ import coterie
 import coterie.sync
 from coterie.locks.once.report import look, order_again
 from coterie.testing import WallClock
-from tests.engines.conformance.suppliers import VALUES
+from tests.engines.conformance.suppliers import FAILS_OVER, RESTARTS, VALUES
 from tests.engines.conformance.test_conformance import need, programs, waiting
 from tests.locks.memory import in_loop
 
@@ -82,3 +82,40 @@ def test_threads_run_once_too(supplier: Supplier, name: str) -> None:
             return run.attempt
 
         assert [nightly(), nightly()] == [1, None]
+
+
+@in_loop
+async def test_a_server_that_is_killed_remembers_what_has_run(
+    supplier: Supplier, name: str
+) -> None:
+    """But for one that keeps values in its memory alone: there a period may run again."""
+    need(supplier, VALUES)
+    if not {RESTARTS, FAILS_OVER} & supplier.can:
+        pytest.skip(f"{supplier.name}: there is no server")
+    for is_due in (True, supplier.name == "valkey"):
+        async with programs(supplier, 1) as (c,):
+            run = await c.once(name, "2026-11-17").acquire()
+            assert (run is not None) == is_due
+            if run is not None:
+                await run.finish()
+        supplier.kill()
+        supplier.start()
+
+
+CLOCKED = ("postgresql", "mariadb", "valkey")
+
+
+@pytest.mark.parametrize(("ahead", "says"), [(0, ""), (3600, "ahead of"), (-3600, "behind")])
+@in_loop
+async def test_a_clock_that_is_not_that_of_the_server_is_warned_of(
+    supplier: Supplier, name: str, ahead: float, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    need(supplier, VALUES)
+    async with programs(supplier, 1) as (c,):
+        with WallClock() as clock:
+            clock.move(ahead)
+            async with c.once(name, every="1d"):
+                pass
+    logged = [each.getMessage() for each in caplog.records if each.name == "coterie.locks"]
+    assert len(logged) == (supplier.name in CLOCKED and bool(says))
+    assert all(f" s {says}" in line and "slack of 5m" in line for line in logged)

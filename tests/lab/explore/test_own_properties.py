@@ -13,6 +13,7 @@ from coterie.errors import MisuseError
 from coterie.lab.explore import Always, Eventually, Sometimes, at_least, at_most, check
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.play.questions import Question
+from coterie.lab.play.trials.verdict import CheckQuestion, run_check
 from coterie.lab.scenario import perform
 from coterie.process import Entered, InputUser, Mutex, Outbox, Process, seat
 from tests.harness import broken_class
@@ -106,6 +107,42 @@ def test_a_caller_makes_so_many_calls_and_no_others() -> None:
     assert lamp.user.calls() == ()
 
 
+LAMPS = """
+from typing import Any, ClassVar
+
+from coterie.lab.explore import Eventually
+from coterie.process import Outbox, Process
+
+
+def is_on(seat: Any) -> bool:
+    return seat.process.on
+
+
+class Lamp(Process[Any]):
+    inputs: ClassVar[tuple[str, ...]] = ("press",)
+    properties: ClassVar[tuple[Any, ...]] = (Eventually("all light", is_on, "may stay dark"),)
+    size: int
+    on: bool = False
+
+    def press(self, out: Outbox[Any]) -> None:
+        self.on = not self.on
+"""
+
+
+def test_the_page_of_checks_names_the_command_that_is_typed() -> None:
+    load(PAXOS)
+    found = run_check(CheckQuestion(f"{PAXOS} 2"), lambda _: None)
+    assert found.command == f"coterie check {PAXOS} -N 2"
+
+
+def test_in_the_laboratory_what_comes_in_the_end_is_left_to_check(tmp_path: Path) -> None:
+    (tmp_path / "lamps.py").write_text(LAMPS, encoding="utf-8")
+    name = load(str(tmp_path / "lamps.py")).name
+    position = Laboratory().play(Question(f"{name} 2", []))
+    left = next(item for item in position.properties if item.name == "all light")
+    assert (left.holds, left.text, left.by_check) == (None, "Check decides it", True)
+
+
 # Paxos, as an author has it
 
 
@@ -146,9 +183,15 @@ def test_it_is_played_by_hand() -> None:
     assert "1 > 2  Accept(1 in 1.1)" in played.transcript
     laboratory = Laboratory()
     position = laboratory.play(Question(f"{PAXOS} 2", ["propose 1"]))
-    assert {item.name: item.holds for item in position.properties} == {
-        "agreement": True,
-        "no error": True,
+    assert {item.name: (item.holds, item.text) for item in position.properties} == {
+        "agreement": (True, ""),
+        "a choice": (None, "not in this state; Check says whether in any"),
+        "one gives way": (None, "not in this state; Check says whether in any"),
+        "no error": (True, ""),
     }
+    chosen = laboratory.play(Question(f"{PAXOS} 2", ["propose 1", "run"]))
+    assert ("a choice", True, "seen here") in [(x.name, x.holds, x.text) for x in chosen.properties]
+    drawn = laboratory.map(Question(f"{PAXOS} 2", []))
+    assert drawn.properties == ["agreement", "no error"], "a file judges what one run can tell"
     entry = next(each for each in laboratory.catalogue() if each.name == PAXOS)
     assert entry.calls == ["propose"]

@@ -123,6 +123,8 @@ def test_process_3_is_told_that_it_has_to_wait_before_it_enters() -> None:
         ("deadlock", 0, '{"P1": "P2", "P2": "P1"}'),
         ("deadlock", 4, "{}"),
         ("deadlock", 4, '{"worker": null, "ledger": null, "batch": null, "orders": null}'),
+        ("induction", 0, "token-ring without inside_with_the_token"),
+        ("induction", 2, "centralized"),
     ],
 )
 def test_a_text_that_leaves_out_what_is_hard_is_not_accepted(
@@ -193,7 +195,7 @@ def test_an_answer_that_needs_a_search_is_not_judged_by_one_that_was_cut(
 def test_a_graph_as_a_goal_is_no_larger_than_on_its_page() -> None:
     text = msgspec.json.encode({f"P{number}": None for number in range(61)}).decode()
     with pytest.raises(Refusal, match="at most 60 processes"):
-        reaches("graph", "no deadlock", text)
+        reaches("graph", "no deadlock", text, LABORATORY.solver)
 
 
 def test_a_goal_is_reached_within_its_limit_only() -> None:

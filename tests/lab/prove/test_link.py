@@ -579,6 +579,49 @@ def test_a_bug_in_the_leased_lock_is_noticed(name: str, monkeypatch: pytest.Monk
     assert words in held.trouble
 
 
+CHANGE = Trial(3, 1, runs=10, restarts=2)
+
+# The same while voters are changed: where the link loses a clause, or a step.
+CHANGES: dict[str, tuple[type[Any], str, str, str, Trial, str]] = {
+    "votes while it abstains": (
+        Voter,
+        "_schedule",
+        "            if not self.abstains():\n",
+        "            if True:\n",
+        CHANGE,
+        "a step that the page does not have",
+    ),
+    "reports what it still serves": (
+        Voter,
+        "_has_finished",
+        " and self._is_past(number)",
+        "",
+        CHANGE,
+        "what is reported is counted no more",
+    ),
+    "reports while it abstains": (
+        Voter,
+        "_has_finished",
+        "self.closed >= number and not self.abstains() and",
+        "self.closed >= number and",
+        Trial(3, 2, runs=20, restarts=1),
+        "a step that the page does not have",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_bug_in_a_change_of_voters_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, method, old, new, trial, words = CHANGES[name]
+    monkeypatch.setattr(kind, method, getattr(broken_class(kind, old, new), method))
+    entry = library.find("leased-change")
+    assert entry.link is not None
+    assert entry.link.build is not None
+    held = hold(entry.page, entry.link, entry.link.build(trial, "all"), trial)
+    assert held.trouble
+    assert words in held.trouble
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PASSED_BY_CHECK)
 def test_a_bug_that_is_noticed_may_pass_a_search_of_small_systems(name: str) -> None:

@@ -145,8 +145,8 @@ CHANGES: dict[str, Bug] = {
     # Deciding
     "what others have accepted is not proposed": Bug(
         Changer,
-        "self.proposal = step if latest is None else latest.configuration",
-        "self.proposal = step",
+        "self.proposal = latest.configuration",
+        "pass",
         "change-crashes",
         first=3,
     ),

@@ -123,7 +123,7 @@ def test_the_head_is_one_line_and_names_all_pages(browser: Browser, lab: str) ->
         page = watched.page
         page.goto(lab)
         places = page.get_by_role("navigation", name="pages").get_by_role("link")
-        expect(places).to_have_count(9)
+        expect(places).to_have_count(10)
         tops = places.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().top)")
         assert len(set(tops)) == 1
         page.set_viewport_size({"width": 390, "height": 800})

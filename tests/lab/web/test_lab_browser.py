@@ -192,11 +192,14 @@ def test_a_saved_page_works_from_disk_with_the_network_off(
 ) -> None:
     saved = tmp_path / "run.html"
     assert run(["check", "maekawa", "--variant", "basic", "--trace", str(saved)]) == 1
-    assert saved.stat().st_size <= 160_000
+    assert saved.stat().st_size <= 200_000
     with watched_page(browser, offline=True) as watched:
         page = watched.page
         page.goto(saved.as_uri())
         at(page, 6)
+        expect(page.locator("body")).to_have_css("font-size", "15px")  # the sheets are in it, too
+        expect(page.locator(".verdict")).to_have_css("background-color", "rgb(253, 238, 240)")
+        expect(page.locator("svg.run")).to_contain_text("point of no return")
         expect(page.locator(".verdict")).to_contain_text("Broken")
         page.keyboard.press("ArrowLeft")
         at(page, 5)
@@ -339,6 +342,8 @@ def test_moves_say_what_arrives_and_the_state_what_has_changed(browser: Browser,
         expect(page.locator(".process .fields")).to_have_count(3)
         page.get_by_label("find").fill("2 > 3")
         expect(page.locator(".event-list .found")).to_have_count(1)
+        page.get_by_text("The code of this move").click()
+        expect(page.locator(".code .ran").first).to_be_visible()
         # By keys alone: the list of moves keeps the focus, and goes on.
         page.locator(".moves button").first.focus()
         page.keyboard.press("Enter")

@@ -31,6 +31,14 @@ url_option = click.option(
 )
 
 
+patience_option = click.option(
+    "--timeout",
+    type=duration,
+    metavar="DUR",
+    help="Wait no longer than this for answers; a node that hangs takes 5 s, twice.",
+)
+
+
 def change_options(command: Command) -> Command:
     """Add what every change has."""
     for option in reversed(
@@ -95,8 +103,9 @@ def command(context: click.Context) -> int:
 
 @command.command("status", short_help="Show the configuration and what is under way.")
 @url_option
+@patience_option
 @output_option
-def status(*, url: str | None, output: str) -> int:
+def status(*, url: str | None, timeout: float | None, output: str) -> int:
     """Show the configuration: its number, voters, times, and what is under way.
 
     Nodes at addresses of the URL that do not vote are listed as spares, or as removed if they did.
@@ -104,7 +113,7 @@ def status(*, url: str | None, output: str) -> int:
     Exits with 0 if all voters vote and no change is under way, with 1 if not, and with 69 if no
     quorum of the voters votes.
     """
-    return show_state(url, output)
+    return show_state(url, output, timeout)
 
 
 @command.command("add", short_help="Make nodes voters.")
@@ -205,14 +214,15 @@ def abort(**options: Any) -> int:
 @url_option
 @click.option("--dry-run", is_flag=True, help="Check and show what would be done.")
 @click.option("--yes", is_flag=True, help="Do not ask for the name of the cluster.")
+@patience_option
 @output_option
-def force(*, keep: tuple[str, ...], url: str | None, dry_run: bool, yes: bool, output: str) -> int:
+def force(*, keep: tuple[str, ...], url: str | None, **options: Any) -> int:
     """Go on with the voters that are left when a quorum is lost for good.
 
     All voters that are given up have to be down for good: where one still runs, programs that reach
     it may hold the same locks as others. Wipe their disks before they are used again.
     """
-    return run_force(url, _names(keep), dry_run=dry_run, yes=yes, output=output)
+    return run_force(url, _names(keep), **options)
 
 
 @command.command("vouch", short_help="End all leases when no program runs.")

@@ -15,7 +15,7 @@ from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.change.operation import check_end, check_quorum, replace_disk
 from coterie.cluster.change.plan import ChangePlan, make_plan
-from coterie.cluster.change.survey import KnownConfiguration, check_orders, look
+from coterie.cluster.change.survey import KnownConfiguration, check_orders, look, patience_of
 from coterie.cluster.url import make_visit
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import ChangeConflict, NoQuorum, NotFormed, Unavailable, UsageError
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 LEASE_SECONDS_MAX = 3600.0  # without consent
-LOOKS = 4  # that the time for a command is good for; it needs two, and a rest for the change
 QUIET_SECONDS = 3.0  # before a missing quorum is mentioned
 UNKNOWN = "nothing is decided as far as it is known: look with coterie cluster status"
 
@@ -136,8 +135,7 @@ async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
 
 
 async def _look(terms: Terms, *, forms: bool) -> KnownConfiguration:
-    patience = None if terms.timeout is None else terms.timeout / LOOKS
-    standing = await look(visit_of(terms.url), patience)
+    standing = await look(visit_of(terms.url), patience_of(terms.timeout))
     number, cluster = standing.configuration.number, standing.membership.cluster
     if terms.if_number is not None and terms.if_number != number:
         by = f", by {standing.configuration.by}" if standing.configuration.by else ""

@@ -11,7 +11,7 @@ import click
 from coterie.cli.cluster.change import visit_of
 from coterie.cli.common.output import print_json
 from coterie.cluster.change.force import check_force, force
-from coterie.cluster.change.survey import check_orders, look
+from coterie.cluster.change.survey import check_orders, look, patience_of
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.change.survey import KnownConfiguration
 
+TIMEOUT_SECONDS_MIN = 2.0
 DANGER = (
     "No quorum decides this. If a voter that is given up still runs, programs that reach it may hold\n"
     "the same locks as others until they hear of it. Tokens go on above all before only if no clock of\n"
@@ -28,10 +29,21 @@ DANGER = (
 
 
 def run_force(
-    url: str | None, kept: Sequence[str], *, dry_run: bool, yes: bool, output: str
+    url: str | None,
+    kept: Sequence[str],
+    *,
+    dry_run: bool,
+    yes: bool,
+    timeout: float | None,
+    output: str,
 ) -> int:
     """Go on with the voters that are left."""
-    standing = asyncio.run(look_for_orders(url))
+    if timeout is not None and timeout < TIMEOUT_SECONDS_MIN:
+        raise UsageError(
+            f"--timeout is {TIMEOUT_SECONDS_MIN:g} s at least, got {timeout:g} s: a voter that is only slow must"
+            " not be taken for dead"
+        )
+    standing = asyncio.run(look_for_orders(url, patience_of(timeout)))
     voters = check_force(standing, kept)
     names = [voter.name for voter in voters]
     lost = [voter.name for voter in standing.voters if voter.name not in names]
@@ -58,9 +70,9 @@ def run_force(
     return 0
 
 
-async def look_for_orders(url: str | None) -> KnownConfiguration:
+async def look_for_orders(url: str | None, patience: float | None = None) -> KnownConfiguration:
     """Look where a cluster stands that takes orders from here."""
-    return await check_orders(await look(visit_of(url)))
+    return await check_orders(await look(visit_of(url), patience))
 
 
 def ask_for_name(standing: KnownConfiguration) -> None:

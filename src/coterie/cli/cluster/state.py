@@ -18,6 +18,7 @@ from coterie.cluster.change.survey import (
     VoterState,
     look,
     look_for_spares,
+    patience_of,
 )
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import CoterieError
@@ -70,9 +71,9 @@ class Settlement(msgspec.Struct, frozen=True):
         return "no quorum votes" if is_abstaining else "no quorum answers"
 
 
-def show_state(url: str | None, output: str) -> int:
+def show_state(url: str | None, output: str, timeout: float | None) -> int:
     """Print the configuration and its voters; return the exit status."""
-    settlement = asyncio.run(_settlement(url))
+    settlement = asyncio.run(_settlement(url, patience_of(timeout)))
     if output == "json":
         print_json(settlement)
         return settlement.health
@@ -102,11 +103,11 @@ def show_state(url: str | None, output: str) -> int:
     return settlement.health
 
 
-async def _settlement(url: str | None) -> Settlement:
+async def _settlement(url: str | None, patience: float | None) -> Settlement:
     visit = visit_of(url)
-    standing = await look(visit)
+    standing = await look(visit, patience)
     present = standing.configuration
-    spares = await look_for_spares(visit, standing)
+    spares = await look_for_spares(visit, standing, patience)
     silent = [seat for seat in present.seats if seat not in standing.voting]
     borne = min(failures_borne(part.quorums, silent) for part in present.rule.parts)
     state, advice = await _state(standing)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 import msgspec
@@ -63,8 +65,8 @@ def command(
     and from which point on nothing could have saved the run. Where an algorithm relies on bounds of time, it
     shows whether they are kept.
 
-    RUN is the first line of a scenario, such as 'maekawa 3 variant=basic' or './naive.py:Naive 3'; or a
-    file with a scenario, or with a trace that --trace of check, simulate or record has written. A trace
+    RUN is the first line of a scenario, such as 'maekawa 3 variant=basic' or './naive.py:Naive 3'; a
+    FILE.py with an algorithm, or with the PAGE of a proof; or a file with a scenario, or with a trace that --trace of check, simulate or record has written. A trace
     that cannot be played by hand is drawn. The page is served on this machine only, until Ctrl-C.
 
     With --export nothing is served: every state that RUN can come to, with one entry of each process and
@@ -85,6 +87,9 @@ def command(
         _export(_read(runs[0], algorithm) if runs else None, export)
         return 0
     dashboard.require("explore")
+    if runs and _is_proof_alone(runs[0]):
+        show_run(None, port, browser=not no_open, proof=runs[0])
+        return 0
     found = _read(runs[0], algorithm) if runs else None
     if found is None or isinstance(found, RunAddress):
         show_run(found, port, browser=not no_open)
@@ -119,9 +124,14 @@ def look_at(trace: Trace) -> None:
 
 
 def show_run(
-    run: RunAddress | None, port: int | None, *, browser: bool, trace: Trace | None = None
+    run: RunAddress | None,
+    port: int | None,
+    *,
+    browser: bool,
+    trace: Trace | None = None,
+    proof: str | None = None,
 ) -> None:
-    """Serve the laboratory, with a run to play or a trace to look at if there is one."""
+    """Serve the laboratory, with a run to play, a trace to look at, or a file's proof, if there is one."""
     from coterie.dashboard.server import show  # noqa: PLC0415 - as above
     from coterie.lab.play.laboratory import Laboratory  # noqa: PLC0415 - as above
     from coterie.lab.play.questions import Question  # noqa: PLC0415 - as above
@@ -131,6 +141,9 @@ def show_run(
     page = "/" if trace is None else "/#/trace"
     if run is not None:
         page = f"/{laboratory.play_whole(Question(run.first, run.moves)).address}"
+    if proof is not None:
+        laboratory.solver.name_file(proof)
+        page = f"/#/prove/{quote(proof, safe='')}"
     pages = LabPages(laboratory, trace)
     try:
         show(pages.app(), port, PORT, page, browser=browser)
@@ -146,6 +159,21 @@ def _export(run: RunAddress | Trace | None, path: Path) -> None:
     if isinstance(run, Trace):
         run = address_of(run)
     write_file(path, map_page(run.first, run.moves))
+
+
+def _is_proof_alone(run: str) -> bool:
+    """Return whether it is a file that has a page of proofs and no algorithm to be played."""
+    if not (run.endswith(".py") and Path(run).is_file()):
+        return False
+    try:
+        load(run)
+    except UsageError:
+        from coterie.lab.prove import library  # noqa: PLC0415 - numpy
+
+        with contextlib.suppress(UsageError):
+            library.find(run)
+            return True
+    return False
 
 
 def _read(run: str, own: str | None) -> RunAddress | Trace:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
+from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
+from coterie.algorithms.mutex.quorum.leased.frames import Condition, NewConfiguration, Query
 from coterie.cluster.change.plan import Newcomer, member_named
 from coterie.cluster.change.survey import FAULTS
 from coterie.cluster.wire.address import parse_address
@@ -24,6 +25,7 @@ from coterie.locks.legible import legible
 from coterie.locks.names import check_plain_name
 
 if TYPE_CHECKING:
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.change.survey import KnownConfiguration, VoterState
 
 
@@ -38,6 +40,11 @@ async def identify(newcomer: Newcomer, standing: KnownConfiguration) -> Newcomer
             parse_address(address), credentials, security.client_context(), name, role="operator"
         ) as talk:
             condition = await talk.ask(Query(), Condition)
+            if _was_removed(condition, standing.configuration):
+                # As each changer does with a voter that is behind (19.5): it adopts what a quorum has
+                # decided since, gives no more votes by what it had, and has no seat until it gets one.
+                talk.send(NewConfiguration(standing.configuration))
+                condition = await talk.ask(Query(), Condition)
     except FAULTS as error:
         if await _takes_questions(newcomer, standing):
             raise ConfigError(
@@ -104,6 +111,17 @@ async def _takes_questions(newcomer: Newcomer, standing: KnownConfiguration) -> 
     return True
 
 
+def _was_removed(condition: Condition, present: Configuration) -> bool:
+    """Return whether a node was a voter of this cluster, and not of a number that a force has given up.
+
+    Nothing has closed that one, and programs may hold locks by it.
+    """
+    theirs = condition.configuration
+    if theirs is None or theirs.number == 0 or theirs.is_foreign(present):
+        return False
+    return 0 < present.number - theirs.number < FORCED_LEAP // 2
+
+
 def _check(newcomer: Newcomer, condition: Condition, standing: KnownConfiguration) -> None:
     name, present = newcomer.name, standing.configuration
     if not condition.identity:
@@ -119,11 +137,11 @@ def _check(newcomer: Newcomer, condition: Condition, standing: KnownConfiguratio
     if taken is not None:
         raise ConfigError(f"{name} has the disk of the voter {taken}: each has one of its own")
     theirs = condition.configuration
-    # A voter that was removed and has heard of it is welcome; others may be of another cluster.
+    # A voter that was removed, and goes by the present configuration, is welcome.
     if theirs is not None and not theirs.is_same(present):
         raise ConfigError(
-            f"{name} is no spare: it votes by configuration {theirs.number}, of another cluster or"
-            " of an earlier time; start it with --join and an empty data directory"
+            f"{name} is no spare: it votes by configuration {theirs.number}, of another cluster or one"
+            " that a force has given up; start it with --join and an empty data directory"
         )
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 SPARE, REMOVED = "spare", "removed"  # nodes that do not vote
 FOREIGN = "of another installation"
+LOOKS = 5  # that the time for a command is good for: it needs four, and a rest to do something
 FAULTS = (OSError, CoterieError, msgspec.MsgspecError)
 
 
@@ -175,6 +176,11 @@ class KnownConfiguration(msgspec.Struct, frozen=True):
         return consult(address, credentials, tls, voter.name, role="operator")
 
 
+def patience_of(timeout: float | None) -> float | None:
+    """Return how long to wait for each answer, if a command has this time."""
+    return None if timeout is None else timeout / LOOKS
+
+
 async def look(visit: Visit, patience: float | None = None) -> KnownConfiguration:
     """Ask every voter; raises `UsageError` where voters are fixed, `Unavailable` if none answers.
 
@@ -182,7 +188,7 @@ async def look(visit: Visit, patience: float | None = None) -> KnownConfiguratio
     slow: the others may be of nodes that were removed while they were away. Where the operator has no
     time for that, a node that has not answered after `patience` seconds is taken for one that is down.
     """
-    membership = await visit.learn()
+    membership = await (visit.learn() if patience is None else visit.learn(patience))
     if membership.algorithm is not None:
         raise UsageError(
             f"cluster {membership.cluster!r} runs {membership.algorithm.name}: the nodes of a classic"
@@ -301,14 +307,18 @@ async def _ask(
 async def _is_stuck(
     address: Address, error: Exception, tls: ssl.SSLContext | None, patience: float | None
 ) -> bool:
-    """Return whether a process takes connections there and says nothing; by TLS that looks like no machine."""
+    """Return whether a process takes connections there and says nothing.
+
+    By TLS, or where we were too impatient for the handshake, that looks like no machine at first.
+    """
     if isinstance(error, SilentNodeError):
         return True
-    if tls is None or patience is not None or not isinstance(error, TimeoutError):
+    if not isinstance(error, TimeoutError) or (tls is None and patience is None):
         return False
     try:
-        connection = await dial(address, None)
-    except OSError:
+        async with asyncio.timeout(patience):
+            connection = await dial(address, None)
+    except OSError:  # a timeout, too
         return False
     connection.abort("it takes connections")
     return True
@@ -342,20 +352,27 @@ class SpareState(msgspec.Struct, frozen=True):
         return self.state in (SPARE, REMOVED)
 
 
-async def look_for_spares(visit: Visit, standing: KnownConfiguration) -> list[SpareState]:
+async def look_for_spares(
+    visit: Visit, standing: KnownConfiguration, patience: float | None = None
+) -> list[SpareState]:
     """Ask at the addresses that the operator has named which of the nodes there do not vote."""
     known = {address for voter in standing.voters for address in (voter.address, voter.place)}
     places = [address for address in visit.addresses if str(address) not in known]
-    found = await asyncio.gather(*(_ask_stranger(place, standing) for place in places))
+    found = await asyncio.gather(*(_ask_stranger(place, standing, patience) for place in places))
     identities = {member.identity for member in standing.configuration.members}
     return [spare for spare in found if spare and spare.identity not in identities]
 
 
-async def _ask_stranger(address: Address, standing: KnownConfiguration) -> SpareState | None:
+async def _ask_stranger(
+    address: Address, standing: KnownConfiguration, patience: float | None
+) -> SpareState | None:
     security = standing.security
     credentials = standing.membership.credentials(security.secret_bytes())
     try:
-        async with consult(address, credentials, security.client_context()) as talk:
+        async with (
+            asyncio.timeout(patience),
+            consult(address, credentials, security.client_context()) as talk,
+        ):
             if talk.number > standing.configuration.number:
                 return None  # it may vote by now
             condition = await talk.ask(Query(), Condition)

@@ -195,13 +195,15 @@ class Visit:
             )
         return membership
 
-    async def learn(self) -> Membership:
-        """Ask for the configuration, and enter nothing."""
-        return newest(await self.ask_around())
+    async def learn(self, limit: float = DISCOVERY_SECONDS_MAX) -> Membership:
+        """Ask for the configuration, and enter nothing; wait for so many seconds at most."""
+        return newest(await self.ask_around(limit=limit))
 
-    async def ask_around(self, patience: float = OTHERS_SECONDS_MAX) -> list[KnownMembership]:
+    async def ask_around(
+        self, patience: float = OTHERS_SECONDS_MAX, limit: float = DISCOVERY_SECONDS_MAX
+    ) -> list[KnownMembership]:
         """Ask the nodes what they know of their clusters; wait so long for those behind the first."""
-        asked = self.addresses, self._cluster, self.security, patience
+        asked = self.addresses, self._cluster, self.security, patience, limit
         return self._noted(await ask_around(*asked))
 
     def _noted(self, answers: list[KnownMembership]) -> list[KnownMembership]:

@@ -157,8 +157,9 @@ async def ask_around(
     cluster: str,
     security: Security,
     patience: float = OTHERS_SECONDS_MAX,
+    limit: float = DISCOVERY_SECONDS_MAX,
 ) -> list[KnownMembership]:
-    """Ask these nodes what they know; return at least one answer, or raise `Unavailable`.
+    """Ask these nodes what they know; return at least one answer, or raise `Unavailable` after `limit` seconds.
 
     The first answer is enough. Nodes that are being asked at that moment have `patience` seconds more to
     answer, and longer if the first answer came from a node that does not vote: no process tells a spare of
@@ -173,7 +174,7 @@ async def ask_around(
         for address in addresses
     ]
     try:
-        async with asyncio.timeout(DISCOVERY_SECONDS_MAX):
+        async with asyncio.timeout(limit):
             await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
     except TimeoutError:
         reasons = "; ".join(troubles.get(each, f"no answer at {each}") for each in addresses)
@@ -186,7 +187,7 @@ async def ask_around(
         if not any(task.result().is_voter for task in asking if task.done()):
             patience = max(patience, VOTERS_SECONDS_MAX)
         if others:
-            await asyncio.wait(others, timeout=patience)
+            await asyncio.wait(others, timeout=min(patience, limit))
         return [task.result() for task in asking if task.done()]
     finally:
         for task in asking:

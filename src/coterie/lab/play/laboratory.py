@@ -24,6 +24,7 @@ from coterie.lab.play.exploration.review import find_blunder, point_of_no_return
 from coterie.lab.play.exploration.scope import is_timed, limits, unexplored
 from coterie.lab.play.exploration.time_bounds import time_fates
 from coterie.lab.play.exploration.violation import first_violation
+from coterie.lab.play.proofs.solver_process import SolverProcess
 from coterie.lab.play.questions import (
     Enabled,
     Fates,
@@ -41,6 +42,7 @@ from coterie.lab.play.runs.address import (
     read_address,
     write_address,
 )
+from coterie.lab.play.runs.code import Handler, handlers_of
 from coterie.lab.play.runs.refusal import Refusal, Superseded
 from coterie.lab.play.runs.run import Run, begin_run
 from coterie.lab.play.waits import explain_waits
@@ -74,6 +76,7 @@ class Laboratory:
     def __init__(self, milliseconds_max: int = MILLISECONDS_MAX) -> None:
         """Start with nothing remembered; no search takes much longer than this, whatever is asked."""
         self._milliseconds_max = milliseconds_max
+        self.solver = SolverProcess()
         self._runs: Recent[Run] = Recent(RUNS_MAX)
         self._atlases: Recent[Atlas] = Recent(ATLASES_STATES_MAX)
         self._too_large: Recent[_Attempt] = Recent(RUNS_MAX)
@@ -119,6 +122,11 @@ class Laboratory:
             notes=[note for note in [unexplored(play) or limits(play)] if note],
             refusal=run.refusal,
         )
+
+    def code(self, question: Question) -> list[Handler]:
+        """Return what the reader's last move has called, and the lines that it has executed."""
+        run = self._run(question)
+        return handlers_of(run, _cursor(run, question))
 
     def play_whole(self, question: Question) -> Position:
         """Play a run; refuse it if one of its moves cannot be made."""

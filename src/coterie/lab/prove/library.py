@@ -5,18 +5,21 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coterie.errors import UsageError
 from coterie.lab.prove import pages
 from coterie.lab.prove.link import Link
 from coterie.lab.prove.page import Page
+from coterie.lab.prove.slips import look_for_slips_in_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import ModuleType
 
 # Algorithms whose processes are those of another one, over a coterie of their own.
@@ -31,6 +34,7 @@ class Entry:
     page: Page
     algorithm: str
     link: Link | None
+    words: Mapping[str, Any]  # that its file gives names to
 
 
 def names() -> list[str]:
@@ -62,11 +66,12 @@ def _entry(module: ModuleType, name: str) -> Entry:
     page, link = getattr(module, "PAGE", None), getattr(module, "LINK", None)
     if not isinstance(page, Page):
         raise UsageError(f"{name} has no page: give it a PAGE = Page(...) at its top level")
+    look_for_slips_in_file(inspect.getsource(module), page.name)
     if link is not None and not isinstance(link, Link):
         raise UsageError(f"{name}: LINK must be a coterie.lab.prove.link.Link, got {link!r}")
     of_name = name in SAME_CODE or name.endswith(".py")
     algorithm = name if of_name or link is None else link.algorithm
-    return Entry(name, page, algorithm, link)
+    return Entry(name, page, algorithm, link, vars(module))
 
 
 def _import_file(path: Path) -> ModuleType:

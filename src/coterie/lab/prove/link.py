@@ -123,6 +123,9 @@ def once(things: Iterable[Any]) -> set[Any]:
     return set(found)
 
 
+ANYWHERE = 0  # in place of a process: a step of the page that any step of the code may contain
+
+
 def at_first(_: str, args: tuple[Any, ...], __: Sequence[Any]) -> ProcessId:
     """Return where an action happens: at its first argument."""
     return int(args[0])
@@ -317,7 +320,7 @@ class Comparison:
             return after
 
         def is_there(name: str, args: tuple[Any, ...]) -> bool:
-            return self._link.place(name, args, self._processes) == step.place
+            return self._link.place(name, args, self._processes) in (ANYWHERE, step.place)
 
         path = self._way(before.mapped, after.mapped, is_there)
         if path is None:

@@ -11,16 +11,18 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from coterie.lab.prove.slips import look_for_slips
+from coterie.lab.prove.slips import look_for_slips, text_of
 from coterie.lab.prove.terms import Formula, PageError, Term, TermT, formula, lift, quantify, some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from coterie.lab.prove.terms import Sort
     from coterie.lab.prove.waits import Waits
 
 RuleT = TypeVar("RuleT", bound="Callable[..., Any]")
+NO_DEADLOCK = "no_deadlock"  # the name of that theorem
+POSSIBLE = "While one waits, a step is possible that no user has to ask for."
 
 
 class Each:
@@ -50,6 +52,7 @@ class Action:
     params: list[Term]
     guards: list[Formula] = field(default_factory=list)
     updates: dict[Symbol[Any], list[Update]] = field(default_factory=dict)  # later ones win
+    text: str = ""  # as it stands in the file
 
     @property
     def guard(self) -> Formula:
@@ -68,6 +71,7 @@ class Clause:
     formula: Formula
     promised: bool = False  # what users want; the others help to prove it
     why: str = ""
+    text: str = ""  # as it stands in the file
 
     @property
     def words(self) -> str:
@@ -224,6 +228,10 @@ class Page:
         """Promise that every wait ends where no possible step is left out forever."""
         self.waits = waits
 
+    def add(self, rule: Callable[..., Any], text: str, *, promised: bool) -> None:
+        """Add a clause whose text does not stand in a file."""
+        self._append(self.clauses, rule, text, promised=promised)
+
     def action(self, rule: RuleT) -> RuleT:
         """Add a step; its function calls `when` and assigns."""
         self.actions.append(self._recorded(rule, rule.__name__))
@@ -242,13 +250,19 @@ class Page:
 
     def flaw(self, name: str, *, without: Iterable[str] = ()) -> Page:
         """Return a copy that is known to be wrong, without these actions; change it further."""
-        copy = Page(f"{self.name}, {name}", self.scope)
-        copy.symbols = self.symbols
-        copy.axioms, copy.starts = [*self.axioms], [*self.starts]
-        copy.clauses, copy.waits = [*self.clauses], self.waits
-        copy._theorems, copy._deadlock = [*self._theorems], self._deadlock
+        copy = self._copy(name)
         copy.actions = [action for action in self.actions if action.name not in set(without)]
         self.flawed[name] = copy
+        return copy
+
+    def _copy(self, change: str, omitted: Collection[str] = ()) -> Page:
+        copy = Page(f"{self.name}, {change}", self.scope)
+        copy.symbols, copy.actions, copy.waits = self.symbols, [*self.actions], self.waits
+        copy.starts = [*self.starts]
+        copy.axioms = [each for each in self.axioms if each.name not in omitted]
+        copy.clauses = [each for each in self.clauses if each.name not in omitted]
+        copy._theorems = [each for each in self._theorems if each.name not in omitted]
+        copy._deadlock = None if NO_DEADLOCK in omitted else self._deadlock
         return copy
 
     @property
@@ -261,8 +275,8 @@ class Page:
         for action in self.actions:
             if action.name not in calls:
                 possible = possible | quantify("some", action.params, action.guard)
-        stuck = Clause("no_deadlock", (given & some(sort, waiting)) >> possible, promised=True)
-        return [*self._theorems, stuck]
+        never = (given & some(sort, waiting)) >> possible
+        return [*self._theorems, Clause(NO_DEADLOCK, never, promised=True, why=POSSIBLE)]
 
     @property
     def assumptions(self) -> list[str]:
@@ -288,33 +302,37 @@ class Page:
         found = [sort for symbol in self.symbols for sort in (*symbol.sorts, symbol.to)]
         return [s for s in dict.fromkeys(found) if s is not Formula and s.number is None]
 
-    def without(self, name: str) -> Page:
-        """Return a copy that lacks a clause or an axiom, to see that the proof needs it."""
-        if not any(item.name == name for item in (*self.axioms, *self.clauses)):
-            names = ", ".join(item.name for item in (*self.axioms, *self.clauses))
-            raise PageError(f"{self.name} has no clause or axiom {name!r}: there are {names}")
-        copy = self.flaw(f"without {name}")
-        del self.flawed[f"without {name}"]
-        copy.axioms = [axiom for axiom in self.axioms if axiom.name != name]
-        copy.clauses = [clause for clause in self.clauses if clause.name != name]
-        return copy
+    def without(self, *names: str) -> Page:
+        """Return a copy that lacks clauses, axioms or theorems, to see that the proof needs them."""
+        known = [item.name for item in (*self.axioms, *self.clauses, *self.theorems)]
+        for name in names:
+            if name not in known:
+                there = ", ".join(known)
+                raise PageError(f"{self.name} has no clause or axiom {name!r}: there are {there}")
+        return self._copy(f"without {', '.join(names)}", names)
 
     def _add(self, clauses: list[Clause], rule: RuleT, *, promised: bool = False) -> RuleT:
+        self._append(clauses, rule, text_of(rule), promised=promised)
+        return rule
+
+    def _append(
+        self, clauses: list[Clause], rule: Callable[..., Any], text: str, *, promised: bool
+    ) -> None:
         name = rule.__name__
         try:
-            look_for_slips(rule)
+            look_for_slips(text)
             params = _parameters(rule)
             body = formula(rule(*params))
         except (PageError, TypeError) as error:
             raise PageError(f"{self.name}, {name}: {error}") from None
         why = inspect.getdoc(rule) or ""
-        clauses.append(Clause(name, quantify("every", params, body), promised, why))
-        return rule
+        clauses.append(Clause(name, quantify("every", params, body), promised, why, text))
 
     def _recorded(self, rule: Callable[..., Any], name: str) -> Action:
         try:
-            look_for_slips(rule)
-            action = Action(name, _parameters(rule))
+            text = text_of(rule)
+            look_for_slips(text)
+            action = Action(name, _parameters(rule), text=text)
             _recording.append(action)
             try:
                 rule(*action.params)

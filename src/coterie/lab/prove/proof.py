@@ -87,20 +87,31 @@ def questions(page: Page) -> Iterator[Question]:
         yield Question(None, theorem, THEOREM)
 
 
-def prove(page: Page, *, effort: float = EFFORT, seed: int = 0) -> Proof:
-    """Put every question to the solver; `seed` shifts its random choices."""
-    assert page.promises
-    theory = Theory(page)
-    axioms = theory.laws + theory.holds(page.axioms)
-    starts = axioms + theory.holds(page.starts)
-    clauses = axioms + theory.holds(page.clauses)
-    found = []
-    for question in questions(page):
+class Solving:
+    """One page before the solver, for one question after another."""
+
+    def __init__(self, page: Page, *, effort: float = EFFORT, seed: int = 0) -> None:
+        """Read the page; `seed` shifts the solver's random choices."""
+        assert page.promises
+        self._effort, self._seed = effort, seed
+        self._theory = Theory(page)
+        axioms = self._theory.laws + self._theory.holds(page.axioms)
+        self._starts = axioms + self._theory.holds(page.starts)
+        self._clauses = axioms + self._theory.holds(page.clauses)
+
+    def answer(self, question: Question) -> Obligation:
+        """Put a question to the solver."""
         began = time.perf_counter()
-        assumed = starts if question.place == START else clauses
-        result = _ask(theory, question, assumed, effort, seed)
-        found.append(Obligation(question, result, time.perf_counter() - began))
-    return Proof(page, tuple(found))
+        assumed = self._starts if question.place == START else self._clauses
+        claims = [*assumed, *wrong(self._theory, question)[0]]
+        result = decide(claims, self._effort, self._seed)
+        return Obligation(question, result, time.perf_counter() - began)
+
+
+def prove(page: Page, *, effort: float = EFFORT, seed: int = 0) -> Proof:
+    """Put every question to the solver."""
+    solving = Solving(page, effort=effort, seed=seed)
+    return Proof(page, tuple(solving.answer(question) for question in questions(page)))
 
 
 def wrong(theory: Theory, question: Question) -> tuple[list[Any], Any]:
@@ -112,12 +123,6 @@ def wrong(theory: Theory, question: Question) -> tuple[list[Any], Any]:
         happens = [theory.read(question.action.guard, scope, theory.before)]
         meaning = theory.after(question.action, scope)
     return [*happens, theory.fails(question.clause, meaning)[0]], meaning
-
-
-def _ask(
-    theory: Theory, question: Question, assumed: list[Any], effort: float, seed: int
-) -> Result:
-    return decide([*assumed, *wrong(theory, question)[0]], effort, seed)
 
 
 def limited(effort: float) -> Any:

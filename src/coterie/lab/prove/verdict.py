@@ -85,7 +85,7 @@ class Verdict:
         """Say it to people."""
         match self.answer:
             case "proved" | "not followed":
-                return [*self._proved(), *self._followed()]
+                return [*self._proved(), *self.following()]
             case "vacuous":
                 never = ", ".join(_words(name) for name in self.impossible)
                 what = f"By its clauses this never happens: {never}; so the proof shows nothing."
@@ -93,7 +93,7 @@ class Verdict:
             case "not proved" | "unknown":
                 if self.proof.proved:
                     return [*self._proved(), *self._lost_waits()]
-                return [*self._lost(), *self._real()]
+                return [*self._lost(), *self.reality()]
 
     def row(self) -> list[str | int]:
         """Say it in one line of a table, as `HEADER` names its columns."""
@@ -167,7 +167,8 @@ class Verdict:
             *(f"    {each.place}: {each.claim}: {each.result}" for each in lost),
         ]
 
-    def _followed(self) -> list[str]:
+    def following(self) -> list[str]:
+        """Say how far the code was held against the page, or that it was not."""
         if self.held is None:
             alone = ["  this proves the specification only: no code is held against it"]
             numbers = ["  no run of the code is held against it", *self._handled()]
@@ -193,31 +194,37 @@ class Verdict:
             f"    {counts}",
         ]
 
-    def _lost(self) -> list[str]:
-        failed, found = self.proof.failed, self.counterexample
-        question = found.question if found is not None else failed[0].question
+    @property
+    def lost(self) -> str:
+        """What is not kept, or does not follow, in a sentence; of a proof that was not found."""
+        found = self.counterexample
+        question = found.question if found is not None else self.proof.failed[0].question
         verb = "breaks" if self.answer == "not proved" else "may break"
         match question.place:
             case place if place == START:
-                what = f"The start {verb} “{question.clause.words}”"
+                return f"The start {verb} “{question.clause.words}”"
             case place if place == THEOREM:
-                what = f"“{question.clause.words}” does not follow from the clauses"
+                return f"“{question.clause.words}” does not follow from the clauses"
             case place:
-                what = f"The step {_words(place)} {verb} “{question.clause.words}”"
+                return f"The step {_words(place)} {verb} “{question.clause.words}”"
+
+    def _lost(self) -> list[str]:
+        failed, found = self.proof.failed, self.counterexample
         count = f"{len(failed)} of {len(self.proof.obligations)} obligations are not met"
-        lines = [f"{self.title}: not proved. {what} ({count})."]
+        word = "not proved" if self.answer == "not proved" else "not known"
+        lines = [f"{self.title}: {word}. {self.lost} ({count})."]
         if found is None:
             return [*lines, "  the solver gave up, and there is no small counterexample"]
         lines.append(f"  before: {'; '.join(found.facts()) or 'nothing'}")
-        if question.action is not None:
+        if found.question.action is not None:
             lines.append(f"  step:   {found.step}")
             lines.append(f"  change: {'; '.join(found.changes()) or 'nothing'}")
         if found.witness:
             named = ", ".join(f"{name} = {value}" for name, value in found.witness.items())
-            lines.append(f"  breaks: “{question.clause.words}” for {named}")
+            lines.append(f"  breaks: “{found.question.clause.words}” for {named}")
         return lines
 
-    def _real(self) -> list[str]:
+    def reality(self) -> list[str]:
         """Tell a state that a run reaches from one that may never be reached."""
         run = self.run
         if run is None:
@@ -242,22 +249,27 @@ def judge(entry: Entry, page: Page, *, effort: float = EFFORT, with_waits: bool 
     dead = impossible(page)
     if not proof.proved:
         found = first_counterexample(proof)
-        run = find_run(page, depth=DEPTH, effort=effort)
-        if run.broken is None:
-            wider = find_run(page, size=WIDER, depth=SHALLOWER, effort=effort)
-            run = wider if wider.broken is not None else run
-        return Verdict(entry.name, page, proof, dead, found, run, None)
+        return Verdict(entry.name, page, proof, dead, found, search_run(page, effort), None)
     waits = None
     if with_waits:
         if page.waits is None:
             raise UsageError(f"{page.name} does not say why every wait ends: leave out --waits")
         waits = prove_waits(page, page.waits, effort=effort)
     held = hold_all(entry) if entry.link is not None and page is entry.page else None
-    handlers = _follow_handlers(page)
+    handlers = follow_handlers(page)
     return Verdict(entry.name, page, proof, dead, None, None, held, waits, handlers)
 
 
-def _follow_handlers(page: Page) -> Sequence[Followed]:
+def search_run(page: Page, effort: float = EFFORT) -> Run:
+    """Search for a run that breaks a promise, with two things of each sort and then with three."""
+    run = find_run(page, depth=DEPTH, effort=effort)
+    if run.broken is None:
+        wider = find_run(page, size=WIDER, depth=SHALLOWER, effort=effort)
+        return wider if wider.broken is not None else run
+    return run
+
+
+def follow_handlers(page: Page) -> Sequence[Followed]:
     """Hold handlers on symbolic values against the pages for which that is done."""
     if page is ricart_agrawala.PAGE:
         return [ricart_agrawala.follow(size) for size in HANDLED]

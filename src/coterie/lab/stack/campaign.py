@@ -13,6 +13,7 @@ from coterie.lab.stack.scene.monitors import AccusationMonitor
 from coterie.lab.stack.scene.plan import LEASES, RunPlan, generator
 from coterie.lab.stack.scene.scene import Scene
 from coterie.lab.stack.workloads.catalogue import WORKLOADS
+from coterie.lab.stack.workloads.locks import HEDGE_SHARE
 from coterie.lab.stack.workloads.workload import node_names, program_names
 from coterie.lab.stack.world import ViolationError, World
 from coterie.process import Election, Mutex
@@ -80,6 +81,10 @@ def draw(
         delay = spread = 0.0002  # `far-circles` has the others
     elif name.startswith("far"):
         lease, delay, spread = 5.0, random.uniform(0.01, 0.12), 0.001
+    elif name == "once-per-lease":
+        # An answer takes from a fifth to nearly all of the time after which one is overdue.
+        delay = random.uniform(0.1, 0.35) * lease * HEDGE_SHARE
+        spread = delay / 50
     if name == "leaders" or name.startswith("classic"):
         # A node that has not been connected for a lease is lost, and a connection takes round trips.
         lease = max(lease, LEASE_DELAYS * (delay + spread))
@@ -177,6 +182,7 @@ MIXED = (
     "line",
     "shared-line",
     "once-per-lease",
+    "impatience",
     "restarts",
     "shutdowns",
     "diskless",
@@ -192,6 +198,8 @@ MIXED = (
     "installations",
     "mixed-disks",
     "set-back-disks",
+    "renumbering",
+    "witnesses",
     "small-changes",
     "huge-times",
     "forces",

@@ -18,6 +18,7 @@ from coterie.lab.web.exchange import page_of, read, refuse
 from coterie.lab.web.exercises import ExercisePages
 from coterie.lab.web.exports import ExportQuestion, export
 from coterie.lab.web.file import OWN_ASSETS
+from coterie.lab.web.proofs import ProofPages
 from coterie.lab.web.record import RecordPages
 from coterie.lab.web.searches import Searches
 from coterie.lab.web.simulate import SimulatePages
@@ -48,12 +49,15 @@ class LabPages:
         self._searches = Searches()
         self._checks = Searches()  # which take minutes: no other page waits for one
         self._simulations = Searches()  # which cannot be stopped on the way
+        self._proofs = Searches()  # the solver works in a process of its own
 
     def close(self) -> None:
         """Stop what is searched, so that the program can end."""
         self._searches.close()
         self._checks.close()
         self._simulations.close()
+        self._proofs.close()
+        self._laboratory.solver.close()
 
     def app(self) -> Starlette:
         """Return the application: the page, the addresses that it asks, and their assets."""
@@ -64,7 +68,7 @@ class LabPages:
 
     def routes(self) -> list[Route]:
         """Return the page and the addresses that it asks."""
-        questions = [self.open, self.play, self.fates, self.way, self.export]
+        questions = [self.open, self.play, self.code, self.fates, self.way, self.export]
         return [
             page("/", OWN_ASSETS / "lab.html"),
             Route("/api/catalogue", self.catalogue),
@@ -72,6 +76,7 @@ class LabPages:
             *(Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in questions),
             *SimulatePages(self._simulations).routes(),
             *CheckPages(self._checks).routes(),
+            *ProofPages(self._laboratory.solver, self._proofs).routes(),
             *RecordPages(self._trace).routes(),
         ]
 
@@ -89,6 +94,11 @@ class LabPages:
         asked = await read(request, Question)
         # Quick, but not so quick that all other pages should wait for it.
         return Json(await asyncio.to_thread(self._laboratory.play, asked))
+
+    async def code(self, request: Request) -> Response:
+        """Show what the last move has executed."""
+        asked = await read(request, Question)
+        return Json(await asyncio.to_thread(self._laboratory.code, asked))
 
     async def fates(self, request: Request) -> Response:
         """Search what a place in a run leads to."""

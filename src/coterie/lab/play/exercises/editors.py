@@ -1,4 +1,4 @@
-"""Goals of pages with an editor: what a wait-for graph, a schedule or quorums are to become."""
+"""Goals of pages with an editor: what a wait-for graph, a schedule, quorums or clauses are to become."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from coterie.lab.play.exercises.schedule import judge_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from coterie.lab.play.proofs.solver_process import SolverProcess
 
 GOALS: dict[str, dict[str, str]] = {
     "graph": {
@@ -31,15 +33,20 @@ GOALS: dict[str, dict[str, str]] = {
         "nondominated": "make it a coterie that no other one dominates",
         "tolerates 2": "make it a coterie that survives the failure of any two members",
     },
+    "prove": {
+        "proved": "find clauses with which it is proved",
+        "lost": "leave out a clause without which it is not proved",
+    },
 }
 
 
-def reaches(editor: str, goal: str, text: str) -> bool:
+def reaches(editor: str, goal: str, text: str, solver: SolverProcess) -> bool:
     """Return whether the text of an editor reaches a goal; refuse what cannot be read."""
     judge: dict[str, Callable[[str, str], bool]] = {
         "graph": _graph,
         "history": _history,
         "coterie": _coterie,
+        "prove": lambda goal, text: _prove(goal, text, solver),
     }
     return judge[editor](goal, text)
 
@@ -70,3 +77,8 @@ def _coterie(goal: str, text: str) -> bool:
             return answer.coterie and answer.failures >= 2
         case _:
             return answer.nondominated is (goal == "nondominated")
+
+
+def _prove(goal: str, text: str, solver: SolverProcess) -> bool:
+    answer = solver.proof(text, lambda: False).answer
+    return answer == ("proved" if goal == "proved" else "not proved")

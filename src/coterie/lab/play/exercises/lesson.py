@@ -38,6 +38,7 @@ ORDER = (
     "deadlock",
     "transactions",
     "costs",
+    "induction",
 )
 ANSWER_MAX = 200  # characters
 
@@ -95,14 +96,14 @@ def judge_goal(laboratory: Laboratory, asked: GoalQuestion) -> PageVerdict:
     """Say whether what a reader has played or written reaches the goal of its page."""
     page = _find_page(asked.lesson, asked.page)
     if page.editor is not None:
-        return _judge_text(page, page.editor, asked.text)
+        return _judge_text(laboratory, page, page.editor, asked.text)
     if asked.question is None or not page.goal:
         raise Refusal("this page asks for no run")
     return _judge_run(laboratory, page, asked.question)
 
 
-def _judge_text(page: Page, editor: Editor, text: str) -> PageVerdict:
-    reached = reaches(editor, page.goal, text)
+def _judge_text(laboratory: Laboratory, page: Page, editor: Editor, text: str) -> PageVerdict:
+    reached = reaches(editor, page.goal, text, laboratory.solver)
     if reached and page.requirement and not kept(page.requirement, page.text, text):
         return PageVerdict(reached=False, text="too much is changed")
     return PageVerdict(reached=reached)

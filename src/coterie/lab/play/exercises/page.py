@@ -10,7 +10,7 @@ line of a scenario, moves, and directives:
     @solution a; b; c      moves that reach the goal from where the page begins
     @ask WORDS = MEASURE   a question; `coterie.lab.play.exercises.quantity` lists what can be asked for
 
-A block `graph`, `history` or `coterie` has the text of that editor instead, a `@goal` that
+A block `graph`, `history`, `coterie` or `prove` has the text of that editor instead, a `@goal` that
 `coterie.lab.play.exercises.editors` lists, a `@require` of `coterie.lab.play.exercises.requirement` for what of the text has to
 stay, and below `@solution` a text that reaches the goal.
 """
@@ -32,9 +32,9 @@ from coterie.lab.play.exploration.goal import parse_goal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Editor = Literal["graph", "history", "coterie"]
+Editor = Literal["graph", "history", "coterie", "prove"]
 PARAGRAPH = re.compile(r"\n\s*\n")
-BLOCK = re.compile(r"^```(run|graph|history|coterie)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(run|graph|history|coterie|prove)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 class Ask(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from coterie.lab.play.exercises.quorums import parse_quorums
 from coterie.lab.play.exercises.schedule import parse_schedule
+from coterie.lab.play.proofs.sheet import read_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,10 @@ REQUIREMENTS: dict[str, dict[str, str]] = {
         "members": "with the same members",
         "images": "with given quorums only, each of the others nested with one that is kept",
     },
+    "prove": {
+        "own clauses": "by clauses of your own",
+        "one clause": "with the other clauses as they are",
+    },
 }
 
 
@@ -34,6 +39,8 @@ def kept(requirement: str, given: str, text: str) -> bool:
         "operations": _operations,
         "members": _members,
         "images": _images,
+        "own clauses": _own_clauses,
+        "one clause": _one_clause,
     }
     return judges[requirement](given, text)
 
@@ -70,3 +77,15 @@ def _quorums(text: str) -> set[frozenset[int]]:
 
 def _union(quorums: set[frozenset[int]]) -> frozenset[int]:
     return frozenset().union(*quorums)
+
+
+def _own_clauses(given: str, text: str) -> bool:
+    return read_head(given) == read_head(text)
+
+
+def _one_clause(given: str, text: str) -> bool:
+    """One more is left out, and what was written before is still there."""
+    before, after = read_head(given), read_head(text)
+    more = set(after.without) - set(before.without)
+    same = before._replace(without=()) == after._replace(without=())
+    return same and len(more) == 1 and set(before.without) <= set(after.without)

@@ -112,7 +112,7 @@ class _Cartographer:
             fates=self._fates.items,
             states=states,
             ends=self._ends.items,
-            properties=[item.name for item in judge(play, None, Searched())],
+            properties=[x.name for x in judge(play, None, Searched()) if not x.by_check],
         )
 
     def _state(self, play: Play) -> MapState:

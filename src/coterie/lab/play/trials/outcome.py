@@ -42,7 +42,11 @@ def _ending(result: Result) -> str:
         case "time limit":
             return f"Cut at time {result.time:g}."
         case _ if result.unserved:
-            left = "1 user waits" if result.unserved == 1 else f"{result.unserved} users wait"
+            left = (
+                "1 user still waits"
+                if result.unserved == 1
+                else f"{result.unserved} users still wait"
+            )
             return f"All is quiet at {result.time:.4g}, and {left}."
         case _:
             served = f"{result.entries:,} entries, and all" if result.entries else "All"

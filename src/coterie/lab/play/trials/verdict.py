@@ -151,7 +151,8 @@ def _counterexample(trace: Trace, depth: int) -> Counterexample:
 
 def _command(question: CheckQuestion, header: Header, channel: Channel | None) -> str:
     words = ["coterie", "check", header.algorithm, "-N", str(header.size)]
-    words += ["--variant", header.variant]
+    if header.variant:  # a file of a user's own has none
+        words += ["--variant", header.variant]
     for name, value in header.parameters.items():
         words += [f"--{name}", value]
     if channel is not None:

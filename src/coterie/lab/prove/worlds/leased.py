@@ -2,8 +2,11 @@
 
 The explorer has no clock, and rings a timer at any moment. So a session expires, a lease lapses and an
 abstention ends whenever they like, and a voter crashes between any two steps and comes back with its
-disk. Each process votes or asks, and notes what its fields forget: votes in the order in which they
-were given, and holds in the order in which they were entered.
+disk. Where the page takes the lease lemma for granted they are *lawful*: a participant whose leases have
+lapsed leaves a mark on its links, and until it comes its sessions last, and abstention goes on.
+
+Each process votes, asks, or changes the voters, and notes what its fields forget: votes in the order in
+which they were given, holds in the order in which they were entered, and numbers reported as finished.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, founding
+from coterie.algorithms.mutex.quorum.leased.changer import CHANGER, Changer, Goal
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Part, Rule, founding
+from coterie.algorithms.mutex.quorum.leased.frames import Beat, Behind, Closed, Data, Stale
 from coterie.algorithms.mutex.quorum.leased.participant import PARTICIPANT, Acquired, participant
 from coterie.algorithms.mutex.quorum.leased.process import LOCK, Leased
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
-from coterie.process import ProcessId
+from coterie.process import Payload, ProcessId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,8 +56,14 @@ class Hold(msgspec.Struct, frozen=True, array_like=True):
     supporters: tuple[ProcessId, ...]
 
 
+class Mark(Payload, frozen=True):
+    """All leases that stem from frames sent before this have lapsed."""
+
+    name: str  # of the participant
+
+
 class Watched(Leased):
-    """A voter or a participant."""
+    """A voter, a participant or a changer."""
 
     lapses: int = 0  # that may still happen here, as may the next two
     reboots: int = 0
@@ -64,6 +75,13 @@ class Watched(Leased):
     given: list[Given] = []
     owner: int = 0  # the number of the vote that is on record, from 1 on; 0: none is
     holds_made: list[Hold] = []
+    reported: list[int] = []  # numbers, as finished
+    voters: tuple[ProcessId, ...] = ()  # that a lawful participant leaves a mark for; () for others
+    lawful: bool = False
+    polls: int = 0  # that a changer may still make
+    asking: int = 0  # how many processes leave marks
+    marks: set[str] = set()  # that came since the last start
+    silent: set[str] = set()  # participants of which nothing came after a mark
 
     def start(self, out: Outbox[Any]) -> None:
         """Begin, and let happen what may."""
@@ -83,7 +101,13 @@ class Watched(Leased):
 
     def receive(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
         """Handle a frame."""
+        if isinstance(message, Mark):
+            self._take_mark(message.name, out)
+            return
         self._step(out, lambda: Leased.receive(self, sender, message, out))
+        refused = any(isinstance(frame, Stale | Behind) for _, frame in out.sends)
+        if isinstance(message, Data | Beat) and not refused:
+            self.silent.discard(message.session.participant)
 
     def ring(self, timer: str, out: Outbox[Any]) -> None:
         """Do what a clock would have done, or a crash."""
@@ -103,6 +127,11 @@ class Watched(Leased):
                 self.voter.ring(VOTER, out)
             case _ if timer == PARTICIPANT:
                 self.participant.ring(timer, out)
+            case _ if timer == CHANGER and self.polls:
+                self.polls -= 1
+                self.time += POLL_SECONDS
+                out.now = self.time
+                Leased.ring(self, timer, out)
 
     def _step(self, out: Outbox[Any], handler: Callable[[], None]) -> None:
         """Run a handler, and note which votes it gave and which hold it began."""
@@ -121,9 +150,13 @@ class Watched(Leased):
             if isinstance(event, Acquired):
                 supporters = tuple(self.participant.bids[LOCK].supporters())
                 self.holds_made = [*self.holds_made, Hold(event.token, supporters)]
+        for _, frame in out.sends:
+            if isinstance(frame, Closed) and frame.finished and frame.number not in self.reported:
+                self.reported = [*self.reported, frame.number]
         if out.to_save is not None:
             self.disk = out.to_save
-        if self.voter is not None and self.voter.sessions and self.expiries:
+        may_expire = self.silent if self.lawful else self.voter and self.voter.sessions
+        if may_expire and self.expiries:
             out.set_timer(EXPIRE, 0)
 
     def _tenures(self) -> Sequence[Tenure]:
@@ -155,29 +188,43 @@ class Watched(Leased):
         self.owner = len(self.given)
 
     def _lapse(self, out: Outbox[Any]) -> None:
-        """Let time pass at a participant: after the fourth time all leases of before have lapsed."""
+        """Let time pass at a participant: all of a lease where it is lawful, else a third."""
         self.lapses -= 1
-        self.time += self.participant.settings.lease / 3
+        lease = self.participant.settings.lease
+        self.time += lease + 1 if self.lawful else lease / 3
         out.now = self.time
+        out.broadcast(self.voters, Mark(self.participant.sessions.name))
         self.participant.ring(PARTICIPANT, out)
         if self.lapses:
             out.set_timer(LAPSE, 0)
 
     def _expire(self, out: Outbox[Any]) -> None:
-        """Forget the session that gave signs of life least lately: the first one, then others."""
+        """Forget the first session that may be forgotten."""
         assert self.voter is not None
         self.expiries -= 1
-        for name in list(self.voter.sessions)[:1]:
+        for name in sorted(self.silent if self.lawful else self.voter.sessions)[:1]:
             self.voter.end_session(name, out)
+            self.silent.discard(name)
+
+    def _take_mark(self, name: str, out: Outbox[Any]) -> None:
+        assert self.voter is not None
+        self.marks.add(name)
+        if name in self.voter.sessions and self.expiries:
+            self.silent.add(name)
+            out.set_timer(EXPIRE, 0)
+        if self.voter.abstains() and len(self.marks) == self.asking:
+            out.set_timer(VOTE_AGAIN, 0)
 
     def _reboot(self, out: Outbox[Any]) -> None:
         """Forget everything but what was saved."""
         self.reboots -= 1
         self.starts += 1
         out.saved = self.disk
+        self.marks, self.silent = set(), set()
         self.voter = Voter(self.origin)
         self.voter.start(f"{self.me}.{self.starts}", out)
-        if self.voter.abstains():
+        out.cancel_timer(EXPIRE)
+        if self.voter.abstains() and not self.lawful:
             out.set_timer(VOTE_AGAIN, 0)
         if self.reboots:
             out.set_timer(REBOOT, 0)
@@ -190,19 +237,22 @@ def is_of(session: SessionName, given: Given) -> bool:
     )
 
 
-def watched(voters: int, participants: int, *, restarts: int, policy: str = "all") -> list[Watched]:
+POLLS, POLL_SECONDS = 14, 0.09
+
+TIMES: dict[str, Any] = {
+    "policy": "all",
+    "lease": 1.0,
+    "heartbeat": 0.25,
+    "hedge": 0.016,
+    "unwind": 1.0,
+    "interval": 2,
+    "reserve": 3,
+}
+
+
+def watched(voters: int, participants: int, restarts: int) -> list[Watched]:
     """Make voters 1 and up, and participants after them, with short intervals of tokens."""
-    settings = Settings(
-        voters,
-        policy="all" if policy == "all" else "quorum",
-        lease=1000.0,
-        heartbeat=250.0,
-        hedge=16.0,
-        unwind=1000.0,
-        interval=2,
-        reserve=3,
-    )
-    configuration = founding(settings)
+    configuration = founding(Settings(voters, **TIMES))
     made = []
     for me in range(1, voters + participants + 1):
         votes = me <= voters
@@ -215,6 +265,34 @@ def watched(voters: int, participants: int, *, restarts: int, policy: str = "all
                 reboots=restarts if votes else 0,
                 expiries=restarts if votes else 0,
                 origin=configuration if votes else None,
+            )
+        )
+    return made
+
+
+def changed(voters: int, participants: int, restarts: int) -> list[Watched]:
+    """Make voters 1 and up with a spare, participants, and a changer that puts it in the place of voter 1."""
+    old, new = tuple(range(1, voters + 1)), tuple(range(2, voters + 2))
+    parts = [Part(seats, Settings(voters, **TIMES)) for seats in (old, new)]
+    configuration = Configuration(Rule(1, (parts[0],)), last_seat=voters + 1)
+    size = voters + participants + 2
+    made = []
+    for me in range(1, size + 1):
+        votes, asks = me <= voters + 1, voters + 1 < me < size
+        made.append(
+            Watched(
+                me,
+                participant(configuration, (me - 1) % voters + 1),
+                Voter(configuration if me in old else None) if votes else None,
+                Changer("", configuration, Goal(1, parts[1])) if me == size else None,
+                lapses=restarts if asks else 0,
+                reboots=restarts if votes else 0,
+                expiries=participants * restarts if votes else 0,
+                origin=configuration if me in old else None,
+                voters=tuple(range(1, voters + 2)) if asks else (),
+                lawful=True,
+                polls=POLLS,
+                asking=participants,
             )
         )
     return made

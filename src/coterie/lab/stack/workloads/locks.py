@@ -225,19 +225,26 @@ class FirstComeFirstServed(LeasedLocks):
 class OncePerLease(LeasedLocks):
     """Jobs that ask about once per lease for a lock that another program holds: they time out, and no more.
 
-    A session of which nothing was heard for nearly a lease is no sign that its voter is gone. It has `hedge` to be
-    heard of, and what asks for an answer is sent after half of that (4.5, 4.6): so an answer may take the rest.
+    A session of which nothing was heard for nearly a lease is no sign that its voter is gone: a heartbeat asks for
+    an answer with the request, and the voter has `hedge` for it (4.5, 4.6). In `impatience` they ask again after the
+    shortest of pauses, and wait for moments: no request is answered, and none may put off that heartbeat.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ()
     names = ("a",)
-    idle_leases: ClassVar[tuple[float, float]] = (0.7, 1.05)
-    rounds: ClassVar[int] = 30
+
+    def __init__(self, scene: Scene) -> None:
+        """Prepare for one run."""
+        super().__init__(scene)
+        is_hasty = scene.plan.workload == "impatience"
+        self._idle_leases = (0.005, 0.04) if is_hasty else (0.7, 1.05)
+        self._patience_leases = 0.03 if is_hasty else 0.3
+        self._rounds = 6 if is_hasty else 30  # leases
 
     def start(self) -> None:
         """Put all on stage, for some leases."""
         super().start()
-        self.stop_at += self.rounds * self.plan.lease
+        self.stop_at += self._rounds * self.plan.lease
 
     async def program(self, process: Process) -> None:
         """Hold the lock for a long time, or ask for it once in a lease."""
@@ -246,11 +253,13 @@ class OncePerLease(LeasedLocks):
             while self.world.now < self.stop_at:
                 if process.name == self.programs[0]:
                     async with coordinator.lock("a") as held, self.held(process, held):
-                        await asyncio.sleep(self.rounds * lease)
+                        await asyncio.sleep(self._rounds * lease)
                     continue
-                await asyncio.sleep(random.uniform(*self.idle_leases) * lease)
+                await asyncio.sleep(random.uniform(*self._idle_leases) * lease)
                 try:
-                    wanted = coordinator.lock("a", timeout=random.random() * 0.3 * lease)
+                    wanted = coordinator.lock(
+                        "a", timeout=random.random() * self._patience_leases * lease
+                    )
                     async with wanted as held, self.held(process, held):
                         pass
                 except AcquireTimeout:
@@ -259,9 +268,9 @@ class OncePerLease(LeasedLocks):
                     self._judge_error(process, "exclusive", error)
 
     def _judge_error(self, process: Process, use: str, error: Exception) -> None:
-        """Accept that voters seem silent where an answer takes longer than half of a hedge now and then."""
+        """Accept that voters seem silent where an answer takes longer than a hedge now and then."""
         answered = 2 * self.plan.delay + TAIL_SPREADS * self.plan.spread
-        if answered < 0.5 * HEDGE_SHARE * self.plan.lease:
+        if answered < HEDGE_SHARE * self.plan.lease:
             super()._judge_error(process, use, error)
 
 

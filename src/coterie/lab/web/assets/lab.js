@@ -6,7 +6,7 @@ import { Picture, zoomBy, zoomWhole } from "./lab/picture.js";
 import { Branches, Events, Explanation, Moves, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
 import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, playAddress, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
 import { Scenario } from "./lab/scenario.js";
-import { States } from "./lab/state.js";
+import { Code, States } from "./lab/state.js";
 
 // A page that was saved as a file shows one run, and does without the rest.
 const lessons = saved ? null : await import("./lab/lesson.js");
@@ -15,7 +15,7 @@ const challenges = saved ? null : await import("./lab/challenge.js");
 // Pages that are fetched when they are opened; each has `open` and `Main`, maybe `KEYS`, and `close` to end its work.
 const OTHERS = {
   sim: "./lab/simulate.js", check: "./lab/check.js", compare: "./lab/compare.js", trace: "./lab/trace.js",
-  first: "./lab/first.js", graph: "./lab/graph.js", history: "./lab/history.js", coterie: "./lab/coterie.js", learn: "./lab/lesson.js", break: "./lab/challenge.js",
+  first: "./lab/first.js", graph: "./lab/graph.js", history: "./lab/history.js", coterie: "./lab/coterie.js", prove: "./lab/prove.js", learn: "./lab/lesson.js", break: "./lab/challenge.js",
 };
 const other = signal(null); // {name, page}
 const isPlay = () => other.value === null;
@@ -24,7 +24,7 @@ const isPlay = () => other.value === null;
 function otherAt(hash) {
   if (saved) return undefined;
   if (/^(#\/?)?$/.test(hash)) return "first";
-  return /^#\/(?:(sim|check|compare|trace|graph|history|coterie)(?=[/?@]|$)|(learn|break)$)/.exec(hash)?.slice(1).find(Boolean);
+  return /^#\/(?:(sim|check|compare|trace|graph|history|coterie|prove)(?=[/?@]|$)|(learn|break)$)/.exec(hash)?.slice(1).find(Boolean);
 }
 
 let opening = 0; // addresses opened so far: a page that is fetched late does not replace the one that was asked for after it
@@ -120,7 +120,7 @@ function Keys() {
 
 const line = () => encodeURIComponent(first.value).replaceAll("%3D", "=");
 const GROUPS = () => [
-  ["Run", [["Play", "run", playAddress.value || `#/run/${line()}`], ["Simulate", "sim", `#/sim/${line()}`], ["Check", "check", `#/check/${line()}`], ["Compare", "compare", `#/compare/${first.value.split(" ")[0]}`]]],
+  ["Run", [["Play", "run", playAddress.value || `#/run/${line()}`], ["Simulate", "sim", `#/sim/${line()}`], ["Check", "check", `#/check/${line()}`], ["Compare", "compare", `#/compare/${first.value.split(" ")[0]}`], ["Prove", "prove", "#/prove"]]],
   ["Learn", [["Lessons", "learn", "#/learn"], ["Challenges", "break", "#/break"]]],
   ["Tools", [["Graphs", "graph", "#/graph"], ["Schedules", "history", "#/history"], ["Coteries", "coterie", "#/coterie"]]],
 ];
@@ -146,7 +146,7 @@ function Page() {
     ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="play ${task.value ? "with-task" : ""}">
       ${lessons && task.value && html`<div class="task"><${lessons.Lesson} /><${challenges.Challenge} /></div>`}
       <div class="run-area"><${Scenario} /><${Verdict} /><${Picture} /><${TimeBar} />${!task.value && html`<${Explanation} />`}
-        <div class="two"><${Moves} /><${States} /><${Events} /><${Branches} /></div></div>
+        <div class="two"><${Moves} /><${States} /><${Events} /><${Code} /><${Branches} /></div></div>
     </main>`}
     <p class="hidden-text" aria-live="polite">${said.value}</p>
     ${sheet.value && html`<${Keys} />`}`;

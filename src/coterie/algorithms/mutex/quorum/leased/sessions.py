@@ -113,6 +113,16 @@ class Uplink(msgspec.Struct, array_like=True):
             due = self.unacked[0].first
         return max(self.heard, due)
 
+    def begins(self) -> float:
+        """Return the time from which the pause before the next heartbeat counts.
+
+        It counts from the first parcel without an answer. Later ones may get none either: those of a
+        program that asks again and again for a lock that is held would put the heartbeat off for good.
+        After that heartbeat another one is needed only if frames were lost.
+        """
+        is_first = self.unacked and not self.silent and self.asked == math.inf
+        return self.unacked[0].sent if is_first else self.sent
+
     def open(self, now: float) -> None:
         """Begin the next session, without a round trip: the first frame opens it."""
         self.number += 1
@@ -297,20 +307,25 @@ class Sessions(msgspec.Struct, array_like=True):
         for voter, uplink in zip(self.voters, self.uplinks, strict=True):
             if not uplink.pending:
                 continue
+            ends_early = False
             if not uplink.is_open:
                 uplink.open(out.now)
             elif not uplink.silent and uplink.sent + self.settings.heartbeat <= out.now:
                 # A session that nothing depended on sends no heartbeats, so its lease may be nearly
-                # over. A voter answers a request that waits only when a heartbeat asks it to, half a
-                # hedge later. So the session counts as silent a hedge from now at the earliest (4.5).
-                # Votes count by the lease alone. A session in use sends at least every heartbeat, so
-                # one that gets no answer cannot put its silence off again.
+                # over. It counts as silent a hedge from now at the earliest (4.5). Votes count by the
+                # lease alone. A session in use sends at least every heartbeat, so one that gets no
+                # answer cannot put its silence off again.
                 # sometimes: an idle session is used again after a heartbeat
                 uplink.resumed = out.now
+                # A voter answers a request that waits only when a heartbeat asks it to. That of half a
+                # hedge later is too late if its answer, which may take a hedge, comes after the lease.
+                ends_early = uplink.lease < out.now + 1.5 * self.settings.hedge
             while uplink.pending:
                 parcel = uplink.pack(out.now)
                 if not uplink.silent:
                     self._send(voter, uplink, [parcel], out)
+            if ends_early:
+                self._beat(voter, uplink, out)
 
     def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
         """Go on over a new connection: what is not acknowledged may have been lost with the old."""
@@ -473,7 +488,7 @@ class Sessions(msgspec.Struct, array_like=True):
         pause = min(hedge / 2, self.settings.heartbeat)
         for uplink in self.uplinks:
             # None of the three times below is before these, which mostly lie after the next alarm.
-            is_early = uplink.sent + pause < deadline or uplink.lease < deadline
+            is_early = uplink.begins() + pause < deadline or uplink.lease < deadline
             if not (is_early or uplink.heard + hedge < deadline) or not uplink.is_open:
                 continue
             due = self._due(uplink)
@@ -491,8 +506,9 @@ class Sessions(msgspec.Struct, array_like=True):
         """Return the time of the next heartbeat: sooner while an answer is missing."""
         if not uplink.is_open or not uplink.is_used():
             return math.inf
-        hurried = uplink.unacked and not uplink.silent
-        return uplink.sent + (self.settings.hedge / 2 if hurried else self.settings.heartbeat)
+        if not uplink.unacked or uplink.silent:
+            return uplink.sent + self.settings.heartbeat
+        return uplink.begins() + self.settings.hedge / 2
 
 
 # The voter's end

@@ -503,9 +503,9 @@ LINK = Link(
     },
     place=_place,
     lasting=("given",),
-    build=lambda trial, policy: watched(trial.size, 2, restarts=trial.restarts, policy=policy),
+    build=lambda trial, _: watched(trial.size, 2, trial.restarts),
     asks=lambda process: process.voter is None,
     ways=_ways,
     variants=("all",),
-    trials=(Trial(2, 1), Trial(3, 2, runs=10, restarts=1), Trial(5, 3, runs=10, restarts=2)),
+    trials=(Trial(2, 1), Trial(3, 2, runs=10, restarts=2), Trial(5, 2, runs=4, restarts=2)),
 )

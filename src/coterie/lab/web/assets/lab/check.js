@@ -3,6 +3,7 @@ import { Sparkline, html } from "../ui.js";
 import { batch, signal } from "../vendor/signals.js";
 import { AlgorithmFields, parts } from "./scenario.js";
 import { BOUNDS, catalogue, first, request } from "./run.js";
+import { linesOf } from "./stream.js";
 import { Legend, Timeline, ViewBar, newView, whole } from "./timeline.js";
 export { KEYS } from "./timeline.js";
 import { decode } from "./trial.js";
@@ -56,18 +57,6 @@ function take(said) {
       if (said.verdict.counterexample) view.value = whole(said.verdict.counterexample.columns);
     }
   });
-}
-
-async function* linesOf(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    const lines = (rest + (value ?? "")).split("\n");
-    rest = lines.pop();
-    for (const each of lines) if (each) yield JSON.parse(each);
-    if (done) return;
-  }
 }
 
 function write() {

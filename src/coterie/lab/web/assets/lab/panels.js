@@ -77,7 +77,7 @@ export function Explanation() {
     <div><dt><span class="sign-of waiting-sign"></span> hatched</dt><dd>the process has asked, and waits</dd></div>
     <div><dt><span class="sign-of inside-sign"></span> green</dt><dd>the process is inside; two at once is a violation</dd></div>
     <div><dt><span class="is-safe fate">safe</span>, <span class="is-risky fate">risky</span>, <span class="is-lost fate">lost</span></dt><dd>all that can follow was searched: nothing can go wrong, it still can, it cannot be put right any more</dd></div>
-    <div><dt>What to try</dt><dd>make a move that is ${saved ? "another one" : html`risky, then one that is lost; go back, and save it. Or take a <a href="#/break">challenge</a>`}</dd></div></dl></details>`;
+    ${!saved && html`<div><dt>What to try</dt><dd>make a move that is risky, then one that is lost; go back, and save it. Or take a <a href="#/break">challenge</a></dd></div>`}</dl></details>`;
 }
 
 let byRow = false; // whether the last move was made by a key in the list, which then goes on there
