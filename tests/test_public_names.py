@@ -66,7 +66,7 @@ NAMES: dict[str, str] = {
     "Transaction": "abort delete failures get name put scan scan_prefix state",
     "Counts": "aborted committed refused repeated unknown",
     "join_store": f"{STORE} close_source facts",
-    "WallClock": "boot host_name life lock monotonic move now pid random set sync syncer wall",
+    "WallClock": "boot host_name is_near life lock monotonic move now pid random set sync syncer wall watch",
     "LocalCluster": "nodes start stop url",
     "Metrics": "held holds job_seen jobs losses missed obtained run_began run_ended text waits",
     "histogram": "add buckets count seconds",
