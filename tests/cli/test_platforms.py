@@ -113,7 +113,8 @@ OTHERS = [name for name in COMMANDS if name not in (*POSIX_COMMANDS, *LINUX_COMM
             "coterie.testing",
         ),
         *("coterie.engines.etcd", "coterie.engines.postgresql", "coterie.engines.redis"),
-        *("coterie.engines.mariadb", "coterie.engines.nats", "coterie.engines.zookeeper"),
+        *("coterie.engines.mariadb", "coterie.engines.nats", "coterie.engines.s3"),
+        "coterie.engines.zookeeper",
         *("coterie.cluster.store", "coterie.transactions.store"),
     ],
 )

@@ -121,7 +121,7 @@ class Proxy:
         self._watch(asyncio.current_task())
         try:
             inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        except OSError:
+        except (OSError, asyncio.CancelledError):  # the latter: the proxy stops
             writer.transport.abort()
             self._writers.discard(writer)
             return

@@ -102,10 +102,11 @@ def test_no_url_shows_a_password() -> None:
         (f"rediss://user:{PASSWORD}@127.0.0.1:1", "redis"),
         (f"zookeeper://user:{PASSWORD}@127.0.0.1:1", "kazoo"),
         (f"nats://user:{PASSWORD}@127.0.0.1:1", "ssl"),
+        (f"s3://user:{PASSWORD}@127.0.0.1:1/bucket", "ssl"),
         (f"mariadb://user:{PASSWORD}@127.0.0.1:1", "pymysql"),
         (f"mysqls://user:{PASSWORD}@127.0.0.1:1", "pymysql"),
     ],
-    ids=["etcd", "postgresql", "redis", "zookeeper", "nats", "mariadb", "mysql"],
+    ids=["etcd", "postgresql", "redis", "zookeeper", "nats", "s3", "mariadb", "mysql"],
 )
 def test_no_engine_shows_its_password_in_an_error_or_a_log(
     url: str, client: str, caplog: pytest.LogCaptureFixture

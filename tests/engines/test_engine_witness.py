@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs pidfd")
 
 FIRST_LEASE, LEASE = "?lease=2", "?lease=600"
-KINDS = ("etcd", "zookeeper", "valkey", "postgresql", "mariadb", "nats")
+KINDS = ["etcd", "zookeeper", "valkey", "postgresql", "mariadb", "nats"]
+if os.environ.get("COTERIE_TEST_ENGINES") == "all":
+    KINDS.append("s3")  # where each look comes two seconds late
 ELSEWHERE = ("unshare", "--time", "--boottime", "100000", "--fork", "--kill-child")
 
 needs_root = pytest.mark.skipif(

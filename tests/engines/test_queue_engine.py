@@ -526,6 +526,7 @@ async def test_a_call_that_is_cancelled_with_its_session_forgets_no_request(
         ("nats://127.0.0.1", 0.5),
         ("postgresql://127.0.0.1/x", 0.5),
         ("redis://127.0.0.1", 0.5),
+        ("s3://127.0.0.1/bucket", 1),
         ("zookeeper://127.0.0.1", 1),
     ],
 )

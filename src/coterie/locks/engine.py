@@ -156,6 +156,14 @@ class Mortal(Protocol):
         """Name the children that belong to the program: it has ended when they have, too."""
 
 
+@runtime_checkable
+class Clocked(Protocol):
+    """An engine whose servers may tell the time of day."""
+
+    async def server_time(self) -> float | None:
+        """Ask a server for its time, in seconds since 1970; None if this kind does not tell it."""
+
+
 class Engine(Protocol):
     """Grants the locks of one coordinator to the claims of this process."""
 
@@ -204,9 +212,11 @@ class Elector(Engine, Protocol):
 
 
 async def follow(
-    holders: Callable[[], Awaitable[list[Party]]], check: Callable[[], None]
+    holders: Callable[[], Awaitable[list[Party]]],
+    check: Callable[[], None],
+    pause: float = 0.0,
 ) -> AsyncGenerator[Party | None, None]:
-    """Follow the holder of a lock as `Engine.watch` does, by looking again and again."""
+    """Follow the holder of a lock as `Engine.watch` does, by looking again and again; `pause` is the least between two looks."""
     seen: Party | None = None
     first = True
     while True:
@@ -216,4 +226,4 @@ async def follow(
         if first or now != seen:
             yield now
         first, seen = False, now
-        await asyncio.sleep(WATCH_SECONDS)
+        await asyncio.sleep(max(WATCH_SECONDS, pause))

@@ -221,9 +221,9 @@ class HeldValue:
 
 
 async def follow_value(
-    read: Callable[[], Awaitable[Value | None]], check: Callable[[], None]
+    read: Callable[[], Awaitable[Value | None]], check: Callable[[], None], pause: float = 0.0
 ) -> AsyncGenerator[Value | None, None]:
-    """Follow a value as `ValueEngine.watch_value` does, by looking again and again."""
+    """Follow a value as `ValueEngine.watch_value` does, by looking again and again; `pause` is the least between two looks."""
     seen: Version | None = None
     first = True
     while True:
@@ -233,4 +233,4 @@ async def follow_value(
         if first or now != seen:
             yield value
         first, seen = False, now
-        await asyncio.sleep(WATCH_SECONDS)
+        await asyncio.sleep(max(WATCH_SECONDS, pause))

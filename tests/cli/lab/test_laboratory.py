@@ -161,3 +161,9 @@ def test_the_help_shows_examples_as_written_and_no_summary_is_cut(
     assert run(["--help"]) == 0
     summary = next(line for line in capsys.readouterr().out.splitlines() if f"  {name} " in line)
     assert not summary.endswith("...")
+
+
+def test_a_run_of_hundreds_of_moves_is_written_as_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "run.html"
+    assert run(["simulate", "centralized", "-N", "3", "--entries", "25", "--trace", str(page)]) == 0
+    assert 200 * 1024 < page.stat().st_size < 2 * 1024 * 1024

@@ -28,7 +28,7 @@ from tests.engines.conformance.suppliers import SUPPLIERS
 if TYPE_CHECKING:
     from tests.engines.conformance.suppliers import Supplier
 
-ENGINES = ("etcd", "mariadb", "nats", "postgresql", "valkey")
+ENGINES = ("etcd", "mariadb", "nats", "postgresql", "s3", "valkey")
 CHANGED = 0.2  # of the pieces in which answers arrive
 SECONDS_MAX = 60.0  # after which it hangs
 PATIENCE_SECONDS = 0.5

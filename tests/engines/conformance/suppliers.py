@@ -24,6 +24,8 @@ from tests.engines.nats_server import MISSING as NATS_MISSING
 from tests.engines.nats_server import NatsTestServer
 from tests.engines.postgresql_server import MISSING as POSTGRESQL_MISSING
 from tests.engines.postgresql_server import PostgresqlServer
+from tests.engines.seaweedfs_server import MISSING as SEAWEEDFS_MISSING
+from tests.engines.seaweedfs_server import SeaweedfsServer
 from tests.engines.zookeeper_server import ZooKeeper
 from tests.engines.zookeeper_server import missing as zookeeper_missing
 from tests.engines.zookeeper_server import zookeeper as run_zookeeper
@@ -490,6 +492,37 @@ def nats3(folder: Path) -> Iterator[Supplier]:
         yield supplier
 
 
+# S3
+
+
+class S3Supplier:
+    """One server."""
+
+    name = "s3"
+    lease = 2.4  # writes of one object at the same moment may wait for a second at SeaweedFS
+    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS, VALUES})
+
+    def __init__(self, server: SeaweedfsServer) -> None:
+        self._server = server
+        self.port = server.port
+        self.kill = server.kill
+        self.start = server.start
+        self.suspend = server.suspend
+        self.resume = server.resume
+
+    def url(self, port: int | None = None) -> str:
+        return self._server.url(self.lease, port=port)
+
+
+@contextlib.contextmanager
+def s3(_: Path, *prefix: str) -> Iterator[Supplier]:
+    if SEAWEEDFS_MISSING:
+        raise Missing(SEAWEEDFS_MISSING)
+    with SeaweedfsServer(*prefix) as server:
+        server.begin()
+        yield S3Supplier(server)
+
+
 # ZooKeeper
 
 
@@ -526,5 +559,6 @@ SUPPLIERS: dict[str, Callable[[Path], AbstractContextManager[Supplier]]] = {
     "postgresql": postgresql,
     "mariadb": mariadb,
     "nats": nats,
+    "s3": s3,
     "zookeeper": zookeeper,
 }

@@ -21,6 +21,7 @@ LIMITS = (
     "coterie.engines.mariadb.server.CALL_SECONDS_MAX",
     "coterie.engines.nats.server.CALL_SECONDS_MAX",
     "coterie.engines.postgresql.connection.CALL_SECONDS_MAX",
+    "coterie.engines.s3.server.CALL_SECONDS_MAX",
     "coterie.engines.redis.server.CALL_SECONDS_MAX",
 )
 

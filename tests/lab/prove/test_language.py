@@ -87,6 +87,20 @@ def an_implication_without_parentheses(c: Cat) -> Any:
     return page.asleep(c) >> page.owner(c) & page.asleep(c)
 
 
+def an_implication_beside_an_equation(c: Cat) -> Any:
+    return page.asleep(c) >> page.owner(c) == page.asleep(c)
+
+
+def assigns_in_a_clause(c: Cat) -> Any:
+    page.asleep[c] = True
+    return page.asleep(c)
+
+
+def guards_a_clause(c: Cat) -> Any:
+    when(page.asleep(c))
+    return page.asleep(c)
+
+
 def of_another_sort(a: Age) -> Any:
     return page.asleep(a)
 
@@ -111,6 +125,9 @@ def of_sorts_that_do_not_fit() -> Formula:
         (ordered_by_nothing, "c is a Cat, which has no order"),
         (no_formula, "age(c) is a Age, where a formula is needed"),
         (an_implication_without_parentheses, "put parentheses around what >> connects"),
+        (an_implication_beside_an_equation, "a >> b == c means (a >> b) == c"),
+        (assigns_in_a_clause, "asleep[...] = ... stands outside of an action"),
+        (guards_a_clause, "when(...) stands outside of an action"),
         (of_another_sort, "asleep: a is a Age, where a Cat is needed"),
         (of_too_many, "asleep takes 1 things, got 2"),
         (of_sorts_that_do_not_fit, "2 sorts for 1 things: c"),

@@ -132,7 +132,16 @@ def test_a_move_in_the_past_is_a_branch_and_the_address_is_the_run(
         at(page, 2)
         assert unquote(page.url).endswith("#/run/ricart-agrawala 3/a1/a3@2")
         shared = page.url
+        page.get_by_role("button", name="compare").click()
+        beside = page.get_by_label("the branch beside this run")
+        expect(beside).to_contain_text("the same up to move 1")
+        expect(beside.locator("circle.found")).to_have_count(1)
+        differs = beside.get_by_role("row").filter(has_text="p3").filter(has_text="phase")
+        expect(differs).to_contain_text("waiting")
+        expect(differs).to_contain_text("idle")
+        assert serious_findings(page) == []
         page.get_by_role("button", name="2 moves, to acquire 2").click()
+        expect(beside).to_have_count(0)
         expect(page.locator(".event-list")).to_contain_text("acquire 2")
         assert unquote(page.url).endswith("#/run/ricart-agrawala 3/a1/a2@2")
         with watched_page(browser) as other:
@@ -192,11 +201,14 @@ def test_a_saved_page_works_from_disk_with_the_network_off(
 ) -> None:
     saved = tmp_path / "run.html"
     assert run(["check", "maekawa", "--variant", "basic", "--trace", str(saved)]) == 1
-    assert saved.stat().st_size <= 160_000
+    assert saved.stat().st_size <= 200_000
     with watched_page(browser, offline=True) as watched:
         page = watched.page
         page.goto(saved.as_uri())
         at(page, 6)
+        expect(page.locator("body")).to_have_css("font-size", "15px")  # the sheets are in it, too
+        expect(page.locator(".verdict")).to_have_css("background-color", "rgb(253, 238, 240)")
+        expect(page.locator("svg.run")).to_contain_text("point of no return")
         expect(page.locator(".verdict")).to_contain_text("Broken")
         page.keyboard.press("ArrowLeft")
         at(page, 5)
@@ -339,6 +351,8 @@ def test_moves_say_what_arrives_and_the_state_what_has_changed(browser: Browser,
         expect(page.locator(".process .fields")).to_have_count(3)
         page.get_by_label("find").fill("2 > 3")
         expect(page.locator(".event-list .found")).to_have_count(1)
+        page.get_by_text("The code of this move").click()
+        expect(page.locator(".code .ran").first).to_be_visible()
         # By keys alone: the list of moves keeps the focus, and goes on.
         page.locator(".moves button").first.focus()
         page.keyboard.press("Enter")

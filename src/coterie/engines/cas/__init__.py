@@ -1,1 +1,1 @@
-"""One session for servers that know compare-and-set: MariaDB, MySQL and NATS."""
+"""One session for servers that know compare-and-set: MariaDB, MySQL, NATS and S3."""

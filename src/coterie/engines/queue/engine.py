@@ -14,7 +14,13 @@ from coterie.engines.queue.desk import Desk, answer_of
 from coterie.engines.queue.mail import HoldEnded, HoldOrder, Inquiry, Knock, decode, encode
 from coterie.engines.queue.nonsense import NONSENSE, describe
 from coterie.engines.queue.orders import Orders
-from coterie.engines.queue.server import SessionLost, TransactionalStore, ValueSession
+from coterie.engines.queue.server import (
+    ClockedStore,
+    PolledServer,
+    SessionLost,
+    TransactionalStore,
+    ValueSession,
+)
 from coterie.errors import CoterieError, Unavailable, UsageError
 from coterie.locks.breaker import FoundHold
 from coterie.locks.deadlocks.collection import Collection
@@ -93,6 +99,7 @@ class QueueEngine:
         self.groups: dict[float | None, Group] = {}  # by lease; None: that of the server
         self.search = DeadlockSearch(self.waits, self, self._held)
         self.server = server
+        self._poll_seconds = server.poll_seconds if isinstance(server, PolledServer) else 0.0
         self.orders = Orders()
         self._questions = Questions()
         self._unreadable_at = -math.inf  # when the log said last that a letter was
@@ -132,7 +139,7 @@ class QueueEngine:
         group = self.groups.get(lease) or self._group(name, lease)
         claim = group.place(name, owner, shared=shared, wait=wait)
         if not wait and claim.token is None and not claim.granted.done():
-            patience = min(TRY_SECONDS_MAX, group.supply.lease / 5)
+            patience = max(min(TRY_SECONDS_MAX, group.supply.lease / 5), 2 * self._poll_seconds)
             self._tasks.run(try_once(claim, group, self._query_one, patience))
         return claim
 
@@ -281,8 +288,8 @@ class QueueEngine:
     def watch_value(
         self, name: str, check: Callable[[], None]
     ) -> AsyncGenerator[Value | None, None]:
-        """Follow the value of a lock; a change is noticed within a fifth of a second."""
-        return follow_value(partial(self.read_value, name), check)
+        """Follow the value of a lock; a change is noticed within a fifth of a second, or the pause between two looks."""
+        return follow_value(partial(self.read_value, name), check, self._poll_seconds)
 
     async def all_values(self) -> dict[str, Value]:
         """Return all values by their names."""
@@ -297,6 +304,14 @@ class QueueEngine:
             if bid is not None and bid.session is not None:
                 return self._store_of(bid.session), bid
         raise _lost(claim, NOT_IN_FORCE)
+
+    async def server_time(self) -> float | None:
+        """Ask the server for its time of day, where it tells that."""
+
+        async def ask(store: ValueStore) -> float | None:
+            return await store.time() if isinstance(store, ClockedStore) else None
+
+        return await self._of_all(ask)
 
     async def _of_all(self, ask: Callable[[ValueStore], Awaitable[AnswerT]]) -> AnswerT:
         """Ask for values over the present session, in the name of no hold."""
@@ -325,8 +340,8 @@ class QueueEngine:
         return (await self._query_one(name)).waiters(name)
 
     def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
-        """Follow the holder of a lock; changes are noticed within a fifth of a second."""
-        return follow(partial(self.holders, name), check)
+        """Follow the holder of a lock; a change is noticed within a fifth of a second, or the pause between two looks."""
+        return follow(partial(self.holders, name), check, self._poll_seconds)
 
     def obstacle(self, name: str) -> CoterieError | None:
         """Return what blocks a lock besides its holders: a server that cannot be reached."""
@@ -424,7 +439,9 @@ class QueueEngine:
                 else:
                     self._send(participant, encode(Inquiry(desk.name, asked)))
 
-        limit = max(patience, self._questions.patience(desk.lease))
+        # A letter lies for as long as a pause, and its answer may wait for the writes of others.
+        reading = min(desk.lease, 2 * self._poll_seconds)
+        limit = max(patience, self._questions.patience(desk.lease), reading)
         return await self._questions.ask([0], send, limit, desk.lease)
 
 

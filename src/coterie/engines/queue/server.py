@@ -161,6 +161,14 @@ class TransactionalStore(Protocol):
 
 
 @runtime_checkable
+class ClockedStore(Protocol):
+    """A store whose server tells the time of day."""
+
+    async def time(self) -> float:
+        """Return it, in seconds since 1970."""
+
+
+@runtime_checkable
 class ValueSession(Protocol):
     """A session that can keep values."""
 
@@ -192,6 +200,14 @@ class Server(Protocol):
 
         One that does not answer says so in `trouble`; raises `ConfigError` where we are refused.
         """
+
+
+@runtime_checkable
+class PolledServer(Protocol):
+    """A server that tells nothing by itself: each look at it is a request, and letters lie there until they are looked for."""
+
+    poll_seconds: float
+    """How long a program that waits pauses between two looks, at most."""
 
 
 def inside(modes: Sequence[bool]) -> int:

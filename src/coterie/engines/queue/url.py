@@ -63,8 +63,10 @@ class ServerUrl(NamedTuple):
         return ",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in self.addresses)
 
 
-def parse_server_url(url: str, *, port: int, parameters: tuple[str, ...] = ()) -> ServerUrl:
-    """Take a URL apart; `port` is that of addresses without one, `parameters` those of the engine."""
+def parse_server_url(
+    url: str, *, port: int, parameters: tuple[str, ...] = (), lease: float = LEASE_SECONDS
+) -> ServerUrl:
+    """Take a URL apart; `port` and `lease` are those of a URL without one, `parameters` those of the engine."""
     shown, parts = without_password(url), split_server_url(url)
     user, _, places = parts.netloc.rpartition("@")
     try:
@@ -92,7 +94,7 @@ def parse_server_url(url: str, *, port: int, parameters: tuple[str, ...] = ()) -
         unquote(name),
         unquote(password),
         unquote(parts.path).strip("/"),
-        _lease(shown, known.pop("lease", "")),
+        _lease(shown, known.pop("lease", ""), lease),
         _detects(shown, known.pop(DETECTION, "on")),
         known,
     )
@@ -105,9 +107,9 @@ def _address(place: str, port: int) -> tuple[str, int]:
     return split.hostname, split.port or port
 
 
-def _lease(url: str, given: str) -> float:
+def _lease(url: str, given: str, usual: float) -> float:
     try:
-        seconds = float(given) if given else LEASE_SECONDS
+        seconds = float(given) if given else usual
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):

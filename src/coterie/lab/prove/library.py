@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import sys
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from coterie.errors import UsageError
 from coterie.lab.prove import pages
 from coterie.lab.prove.link import Link
 from coterie.lab.prove.page import Page
+from coterie.lab.prove.slips import look_for_slips_in_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +66,7 @@ def _entry(module: ModuleType, name: str) -> Entry:
     page, link = getattr(module, "PAGE", None), getattr(module, "LINK", None)
     if not isinstance(page, Page):
         raise UsageError(f"{name} has no page: give it a PAGE = Page(...) at its top level")
+    look_for_slips_in_file(inspect.getsource(module), page.name)
     if link is not None and not isinstance(link, Link):
         raise UsageError(f"{name}: LINK must be a coterie.lab.prove.link.Link, got {link!r}")
     of_name = name in SAME_CODE or name.endswith(".py")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.lab.prove.terms import PageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 def text_of(rule: Callable[..., Any]) -> str:
@@ -26,15 +26,38 @@ def look_for_slips(text: str) -> None:
 
     A clause that was meant the other way may forbid every step, and then everything is proved.
     """
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
-            sign = "&" if isinstance(node.op, ast.BitAnd) else "|"
-            for side in (node.left, node.right):
-                if _is_bare_implication(side, text):
-                    raise PageError(
-                        f"put parentheses around what >> connects: a >> b {sign} c means"
-                        f" (a >> b) {sign} c"
-                    )
+    for slip in _slips(ast.parse(text), text):
+        raise PageError(slip)
+
+
+def look_for_slips_in_file(text: str, name: str) -> None:
+    """Refuse the same in what clauses call: the functions of a file that are neither clauses nor steps."""
+    for part in ast.parse(text).body:
+        for slip in _slips(part, text):
+            where = getattr(part, "name", f"line {part.lineno}")
+            raise PageError(f"{name}, {where}: {slip}")
+
+
+def _slips(tree: ast.AST, text: str) -> Iterator[str]:
+    for node in ast.walk(tree):
+        sign, sides = _operation(node)
+        if any(_is_bare_implication(side, text) for side in sides):
+            yield (
+                f"put parentheses around what >> connects: a >> b {sign} c means (a >> b) {sign} c"
+            )
+
+
+def _operation(node: ast.AST) -> tuple[str, list[ast.expr]]:
+    """Return what binds less than `>>`, and what it connects."""
+    match node:
+        case ast.BinOp(left=one, op=ast.BitAnd(), right=other):
+            return "&", [one, other]
+        case ast.BinOp(left=one, op=ast.BitOr(), right=other):
+            return "|", [one, other]
+        case ast.Compare(left=one, comparators=others):
+            return "==", [one, *others]
+        case _:
+            return "", []
 
 
 def _is_bare_implication(node: ast.expr, text: str) -> bool:

@@ -211,7 +211,8 @@ class Verdict:
     def _lost(self) -> list[str]:
         failed, found = self.proof.failed, self.counterexample
         count = f"{len(failed)} of {len(self.proof.obligations)} obligations are not met"
-        lines = [f"{self.title}: not proved. {self.lost} ({count})."]
+        word = "not proved" if self.answer == "not proved" else "not known"
+        lines = [f"{self.title}: {word}. {self.lost} ({count})."]
         if found is None:
             return [*lines, "  the solver gave up, and there is no small counterexample"]
         lines.append(f"  before: {'; '.join(found.facts()) or 'nothing'}")

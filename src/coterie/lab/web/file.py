@@ -6,6 +6,7 @@ says so. A page of a whole map has every state within a bound, and plays all run
 
 from __future__ import annotations
 
+import contextlib
 import html
 import posixpath
 import re
@@ -31,11 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 OWN_ASSETS = Path(__file__).parent / "assets"
-MOVES_MAX = 200  # of a run in a file: an answer for each place is in it
+MOVES_MAX = 2_000  # of a run in a file: an answer for each place is in it
+JUDGED_MAX = 200  # moves of a run whose places are looked at; a longer one is shown without what they lead to
 MILLISECONDS = 2_000  # that a look at one place may take
 MAP_MILLISECONDS = 20_000  # that drawing a whole map may take
 IMPORT = re.compile(r"""(from\s*|import\s*)"(\.{1,2}/[^"]+)\"""")
-COMMENT = ("//", "/*", "* ", "*/")  # at the beginning of a line
+COMMENT = re.compile(
+    r"^\s*(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*$", re.MULTILINE | re.DOTALL
+)  # alone on its lines
 PLAIN = " " + "".join(sorted(set(punctuation) - set("%#")))  # in an address that holds text
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline';"
@@ -106,25 +110,30 @@ def _content(
 ) -> Content:
     whole = laboratory.play_whole(Question(first, moves))
     if len(whole.moves) > MOVES_MAX:
-        raise Refusal(f"a run in a file has at most {MOVES_MAX} moves, not {len(whole.moves):,}")
+        raise Refusal(f"a run in a file has at most {MOVES_MAX:,} moves, not {len(whole.moves):,}")
     places = []
     for cursor in range(len(whole.moves) + 1):
         question = Question(first, whole.moves, cursor, bound, known=len(whole.steps))
         position = laboratory.play(question)
-        try:
-            fates = laboratory.fates(question, cancelled)
-        except UsageError:  # the page shows the run without them
-            fates = None
-        places.append(_place(position, fates))
+        fates = None
+        if len(whole.moves) <= JUDGED_MAX:
+            with contextlib.suppress(UsageError):  # the page shows the run without them
+                fates = laboratory.fates(question, cancelled)
+        places.append(_place(position, fates, is_last=cursor == len(whole.moves)))
     return Content(entry_of(find(whole.algorithm)), bound, whole.steps, places)
 
 
-def _place(position: Position, fates: Fates | None) -> Place:
-    """Leave out what stands elsewhere in the file already, or is not shown."""
+def _place(position: Position, fates: Fates | None, *, is_last: bool) -> Place:
+    """Leave out what stands elsewhere in the file already, or is not shown.
+
+    The moves of the whole run stand at its last place, and so does what the places that it went through led to.
+    """
+    if not is_last:
+        position = msgspec.structs.replace(position, moves=[], codes=[], address="")
     if fates is None:
         return Place(position, None)
     short = msgspec.structs.replace(position, properties=[], why=[])
-    return Place(short, msgspec.structs.replace(fates, history=[]))
+    return Place(short, fates if is_last else msgspec.structs.replace(fates, history=[]))
 
 
 def _page(content: Content | MapContent, title: str, more: Sequence[str] = ()) -> str:
@@ -171,8 +180,8 @@ def _module(path: str) -> str:
 
 def _short(text: str) -> str:
     """Leave out indentation and lines that are comments: no template or text of ours needs them."""
-    lines = (line.strip() for line in text.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith(COMMENT))
+    lines = (line.strip() for line in COMMENT.sub("", text).splitlines())
+    return "\n".join(line for line in lines if line)
 
 
 def _resolve(importer: str, imported: str) -> str:

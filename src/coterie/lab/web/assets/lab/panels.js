@@ -6,8 +6,8 @@ import { kindOf } from "./kinds.js";
 import { messageOf } from "./diagram.js";
 import { ViewButtons, found, freeMoves, pointed } from "./picture.js";
 import {
-  ask, branches, catalogue, complain, cursor, effectiveBound, fates, findViolation, first, go, hidden, looked, make, makeNow, moves,
-  outcome, place, problem, redo, request, saved, searching, soon, steps, takeBranch, undo,
+  ask, catalogue, complain, cursor, effectiveBound, fates, findViolation, first, go, hidden, looked, make, makeNow, moves,
+  outcome, place, problem, redo, request, saved, searching, soon, steps, undo,
 } from "./run.js";
 import { Properties } from "./state.js";
 
@@ -77,7 +77,7 @@ export function Explanation() {
     <div><dt><span class="sign-of waiting-sign"></span> hatched</dt><dd>the process has asked, and waits</dd></div>
     <div><dt><span class="sign-of inside-sign"></span> green</dt><dd>the process is inside; two at once is a violation</dd></div>
     <div><dt><span class="is-safe fate">safe</span>, <span class="is-risky fate">risky</span>, <span class="is-lost fate">lost</span></dt><dd>all that can follow was searched: nothing can go wrong, it still can, it cannot be put right any more</dd></div>
-    <div><dt>What to try</dt><dd>make a move that is ${saved ? "another one" : html`risky, then one that is lost; go back, and save it. Or take a <a href="#/break">challenge</a>`}</dd></div></dl></details>`;
+    ${!saved && html`<div><dt>What to try</dt><dd>make a move that is risky, then one that is lost; go back, and save it. Or take a <a href="#/break">challenge</a></dd></div>`}</dl></details>`;
 }
 
 let byRow = false; // whether the last move was made by a key in the list, which then goes on there
@@ -113,13 +113,6 @@ function Move({ move, number }) {
     <kbd>${number < 10 ? number : ""}</kbd><span class="to">${move.process || ""}</span>
     <span class="what">${message ? html`receives <span class="k-${kindOf(message.label)}">${message.label}</span> from ${message.sender}` : CALLS[verb] ?? move.text}<span class="typed"> ${move.text}</span></span>
     ${fate && html`<span class="fate" title=${fate.text}><span>${fate.sign} </span>${fate.text.startsWith("outside the bound") ? fate.text : `${fate.word}${fate.moves ? ` in ${fate.moves}` : ""}`}</span>`}</button></li>`;
-}
-
-export function Branches() {
-  if (branches.value.length === 0) return null;
-  return html`<section class="card"><div class="section-line"><h2>Branches</h2></div><ul class="plain">
-    ${branches.value.map((branch, i) => html`<li key=${i}><button type="button" class="link" onClick=${() => takeBranch(branch)}>${branch.moves.length} moves, to ${branch.moves.at(-1)}</button></li>`)}
-  </ul></section>`;
 }
 
 const wanted = signal(""); // what is looked for among the events

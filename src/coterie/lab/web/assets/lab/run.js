@@ -78,9 +78,12 @@ function answerFromFile(path, body) {
   const cursorOf = (text) => Number(/@(\d+)$/.exec(text)?.[1] ?? all.moves.length);
   if (path === "/api/catalogue") return [saved.entry];
   if (path === "/api/open") return { first: all.first, moves: all.moves, cursor: Math.min(all.moves.length, cursorOf(body.address)) };
-  const place = saved.places[body.cursor];
+  const place = saved.places[body.cursor], whole = saved.places.at(-1);
   const along = place && body.first === all.first && JSON.stringify(body.moves) === JSON.stringify(all.moves);
-  const answer = along && { "/api/play": { ...place.position, known: 0, steps: saved.steps }, "/api/fates": place.fates }[path];
+  const answer = along && {
+    "/api/play": { ...place.position, moves: all.moves, codes: all.codes, known: 0, steps: saved.steps },
+    "/api/fates": place.fates ? { ...place.fates, history: whole.fates?.history ?? [] } : { moves: {}, here: null, why: [], properties: [], history: [], searched: { text: "", complete: true } },
+  }[path];
   if (!answer) throw new Refused(400, { error: ELSEWHERE });
   return answer;
 }
