@@ -75,11 +75,8 @@ class Counted:
 
 @contextlib.asynccontextmanager
 async def program(supplier: Supplier) -> AsyncIterator[Counted]:
-    """Connect a program, through a proxy where there is one server to which a session keeps a connection."""
-    is_counted = (
-        CUTS in supplier.can and supplier.name != "s3"
-    )  # each request of which stands for itself
-    if not is_counted:
+    """Connect a program, through a proxy where there is one server."""
+    if CUTS not in supplier.can or supplier.name == "s3":  # where each request may have its own
         async with coterie.connect(supplier.url()) as c:
             yield Counted(c, None)
         return
