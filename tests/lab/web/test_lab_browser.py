@@ -132,7 +132,16 @@ def test_a_move_in_the_past_is_a_branch_and_the_address_is_the_run(
         at(page, 2)
         assert unquote(page.url).endswith("#/run/ricart-agrawala 3/a1/a3@2")
         shared = page.url
+        page.get_by_role("button", name="compare").click()
+        beside = page.get_by_label("the branch beside this run")
+        expect(beside).to_contain_text("the same up to move 1")
+        expect(beside.locator("circle.found")).to_have_count(1)
+        differs = beside.get_by_role("row").filter(has_text="p3").filter(has_text="phase")
+        expect(differs).to_contain_text("waiting")
+        expect(differs).to_contain_text("idle")
+        assert serious_findings(page) == []
         page.get_by_role("button", name="2 moves, to acquire 2").click()
+        expect(beside).to_have_count(0)
         expect(page.locator(".event-list")).to_contain_text("acquire 2")
         assert unquote(page.url).endswith("#/run/ricart-agrawala 3/a1/a2@2")
         with watched_page(browser) as other:
