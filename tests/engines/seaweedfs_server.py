@@ -185,6 +185,7 @@ class SeaweedfsServer:
         try:
             await bucket.make()
             await bucket.put(f"begun/{time.monotonic_ns()}", b"", None)
+            await bucket.get(Keys("coterie").past)  # which may be elsewhere
         except CoterieError:
             return False
         finally:

@@ -2,6 +2,7 @@
 import { render } from "./vendor/preact.js";
 import { effect, signal } from "./vendor/signals.js";
 import { Chart } from "./chart.js";
+import { Jobs, watchJobs } from "./cluster/jobs.js";
 import { Locks } from "./cluster/locks.js";
 import { events, eventsKept, graphNumber, hasMessages, locks, longestWait, looks, moment, open, pause, paused, stamp, state, stuck, trouble } from "./cluster/state.js";
 import { Chip, Drawing, Head, age, capital, clock, html } from "./ui.js";
@@ -143,9 +144,10 @@ function Events() {
 function Page() {
   const snapshot = state.value;
   return html`<${Top} /><main><${Verdict} snapshot=${snapshot} />
-    ${snapshot && html`<div class="all ${trouble.value ? "stale" : ""}"><${Figures} snapshot=${snapshot} /><${Locks} /><${Nodes} snapshot=${snapshot} /><${Graph} /><${Charts} /><${Events} /></div>`}
+    ${snapshot && html`<div class="all ${trouble.value ? "stale" : ""}"><${Figures} snapshot=${snapshot} /><${Locks} /><${Jobs} /><${Nodes} snapshot=${snapshot} /><${Graph} /><${Charts} /><${Events} /></div>`}
   </main>`;
 }
 
 render(html`<${Page} />`, document.getElementById("page"));
 open();
+watchJobs();
