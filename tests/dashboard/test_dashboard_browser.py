@@ -90,6 +90,23 @@ def test_holders_waiters_and_deadlocks_of_a_directory_appear_and_end(
     assert serving.wait(BOUND_SECONDS) == 0
 
 
+def test_jobs_have_a_square_for_each_run(browser: Browser, locks: Directory) -> None:
+    job = ("once", "nightly", "--period", "2026-11-17", "--attempts", "3", "-c")
+    for script in ("exit 3", "true"):
+        locks.run(*job, script)
+    _, address = dashboard(locks)
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(address)
+        row = page.locator(".job")
+        expect(row).to_contain_text("nightly")
+        expect(row.locator(".chip")).to_contain_text("done")
+        expect(row.locator(".run .hidden-text")).to_have_text(
+            ["2026-11-17: failed, exit status 3", "2026-11-17: done"]
+        )
+        assert serious_findings(page) == []
+
+
 def test_a_lock_of_a_cluster_appears_and_a_killed_node_is_down(
     browser: Browser, locks: Directory, tmp_path: Path
 ) -> None:

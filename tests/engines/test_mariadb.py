@@ -20,17 +20,16 @@ from coterie.errors import ConfigError, Unavailable, UsageError
 from tests.cluster.certificates import certificates
 from tests.engines.conformance.users import Users
 from tests.engines.mariadb_server import MISSING, PASSWORD, MariadbTestServer
-from tests.locks.memory import in_loop, until
+from tests.engines.programs import LEASE, programs, taken, until_renewed, until_shown
+from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from coterie import Coordinator, Held
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
-LEASE = 2.0
 CERTIFICATE = (("cert", "pem"), ("key", "key"))
 AUTHOR = Author("participant", "host:1", 1.5)
 
@@ -41,19 +40,6 @@ def server() -> Iterator[MariadbTestServer]:
         yield started
 
 
-@contextlib.asynccontextmanager
-async def programs(server: MariadbTestServer, count: int) -> AsyncIterator[list[Coordinator]]:
-    async with contextlib.AsyncExitStack() as stack:
-        opened = [coterie.connect(server.url(LEASE)) for _ in range(count)]
-        yield [await stack.enter_async_context(c) for c in opened]
-
-
-async def taken(c: Coordinator, lock: str = "x") -> Held:
-    held = await c.lock(lock).acquire()
-    assert held is not None
-    return held
-
-
 def number_of(server: MariadbTestServer, query: str) -> int:
     ((found,),) = server.say(f"use coterie; select {query}")
     return int(found)
@@ -61,18 +47,6 @@ def number_of(server: MariadbTestServer, query: str) -> int:
 
 def entries(server: MariadbTestServer, lock: str = "%") -> int:
     return number_of(server, f"count(*) from coterie_entry where lock_name like '{lock}'")
-
-
-async def until_shown(condition: Callable[[], bool]) -> None:
-    """Wait until something is the case at the server, which sends no events."""
-    while not await asyncio.to_thread(condition):  # noqa: ASYNC110 - as said
-        await asyncio.sleep(0.01)
-
-
-async def until_renewed(held: Held) -> None:
-    before = held.expires_at
-    await until(lambda: held.expires_at > before + LEASE / 10 or not held.valid)
-    assert held.valid
 
 
 # Statements

@@ -30,16 +30,16 @@ from tests.cluster.certificates import certificates
 from tests.engines.conformance.suppliers import Missing, leave_out
 from tests.engines.conformance.users import Users
 from tests.engines.nats_server import MISSING, NatsTestServer
-from tests.locks.memory import in_loop, until
+from tests.engines.programs import LEASE, programs, taken, until_renewed, until_shown
+from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
 
-    from coterie import Coordinator, Held
+    from coterie import Coordinator
     from coterie.engines.nats.stream import Stored
 
-LEASE = 2.0
 AUTHOR = Author("participant", "host:1", 1.5)
 PAST = "coterie.lock.past"
 EXCLUSIVE, OTHER = Ticket("x", False, 1), Ticket("x", False, 2)
@@ -53,33 +53,8 @@ def server() -> Iterator[NatsTestServer]:
         yield started
 
 
-@contextlib.asynccontextmanager
-async def programs(server: NatsTestServer, count: int) -> AsyncIterator[list[Coordinator]]:
-    async with contextlib.AsyncExitStack() as stack:
-        opened = [coterie.connect(server.url(LEASE)) for _ in range(count)]
-        yield [await stack.enter_async_context(c) for c in opened]
-
-
-async def taken(c: Coordinator, lock: str = "x") -> Held:
-    held = await c.lock(lock).acquire()
-    assert held is not None
-    return held
-
-
 def entries(server: NatsTestServer, lock: str = "*") -> int:
     return len(server.subjects(f"coterie.lock.q.{lock}.>"))
-
-
-async def until_shown(condition: Callable[[], bool]) -> None:
-    """Wait until something is the case at the server, which sends no events."""
-    while not await asyncio.to_thread(condition):  # noqa: ASYNC110 - as said
-        await asyncio.sleep(0.01)
-
-
-async def until_renewed(held: Held) -> None:
-    before = held.expires_at
-    await until(lambda: held.expires_at > before + LEASE / 10 or not held.valid)
-    assert held.valid
 
 
 # Steps

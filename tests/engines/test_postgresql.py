@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 import coterie
+from coterie.engines.postgresql.connection import connect, servers_of
 from coterie.engines.postgresql.server import PostgresqlServer as Server
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable
@@ -18,6 +19,7 @@ from coterie.system.postgresql import PostgresqlServers
 from tests.cluster.proxy import Proxy
 from tests.engines.postgresql_pooler import pooler
 from tests.engines.postgresql_server import MISSING, POOLED, PostgresqlServer
+from tests.engines.programs import LEASE, programs, taken
 from tests.locks.memory import in_loop
 from tests.processes import Directory, directory, kill, line
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
-LEASE = 2.0
 
 # Takes a lock, says so, and says after a line of input what has become of it.
 HOLDER = """
@@ -58,13 +59,6 @@ def server() -> Iterator[PostgresqlServer]:
 def processes(tmp_path: Path) -> Iterator[Directory]:
     with directory(tmp_path) as opened:
         yield opened
-
-
-@contextlib.asynccontextmanager
-async def programs(server: PostgresqlServer, count: int) -> AsyncIterator[list[Coordinator]]:
-    async with contextlib.AsyncExitStack() as stack:
-        opened = [coterie.connect(server.url(LEASE)) for _ in range(count)]
-        yield [await stack.enter_async_context(c) for c in opened]
 
 
 async def ask(server: PostgresqlServer, query: str, *arguments: object) -> Any:
@@ -113,17 +107,29 @@ async def until_entries(server: PostgresqlServer, lock: str, count: int) -> None
     await until(are_there)
 
 
-async def taken(c: Coordinator, lock: str = "x") -> Held:
-    held = await c.lock(lock).acquire()
-    assert held is not None
-    return held
-
-
 def start(processes: Directory, server: PostgresqlServer) -> Any:
     return processes.python("-c", HOLDER, environment={"COTERIE_URL": server.url(LEASE)})
 
 
 # Order
+
+
+@in_loop
+async def test_a_statement_that_is_not_answered_in_time_ends_the_connection(
+    server: PostgresqlServer,
+) -> None:
+    """Also one that comes after others, which share its timer, and with less time than those."""
+    url = parse_server_url(server.url(LEASE), port=5432)
+    for limits in ((0.2,), (0.2, 0.2), (60, 0.2)):
+        connection = await connect(servers_of(url), LEASE, 0, durable=False)
+        *quick, last = limits
+        for limit in quick:
+            await connection.ask("select 1", limit=limit)
+        await asyncio.sleep(0.1)
+        with pytest.raises(Unavailable):
+            await connection.ask("select pg_sleep(2)", limit=last)
+        assert not connection.is_up
+        await connection.close()
 
 
 @in_loop

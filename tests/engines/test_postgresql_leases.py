@@ -15,17 +15,8 @@ from coterie.engines.postgresql import statements
 from coterie.engines.postgresql.connection import LockConnection
 from coterie.errors import ConfigError, Unavailable
 from tests.engines.postgresql_server import MISSING, PASSWORD, USER, PostgresqlServer
-from tests.engines.test_postgresql import (
-    LEASE,
-    ask,
-    entries,
-    programs,
-    start,
-    taken,
-    until,
-    until_entries,
-    until_renewed,
-)
+from tests.engines.programs import LEASE, programs, taken
+from tests.engines.test_postgresql import ask, entries, start, until, until_entries, until_renewed
 from tests.locks.memory import in_loop
 from tests.locks.memory import until as until_true
 from tests.processes import Directory, directory, kill, line

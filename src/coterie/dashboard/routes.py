@@ -1,4 +1,4 @@
-"""The addresses of the dashboard: its page, the stream of changes, the picture of the waits."""
+"""The addresses of the dashboard: its page, the stream of changes, the picture of the waits, the jobs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.routing import Route
 from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.dashboard import ASSETS
 from coterie.dashboard.app import page
+from coterie.dashboard.jobs import JobBoard
 from coterie.diagram.wait_for import draw_wait_for
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ def dashboard_routes(monitor: Monitor) -> list[Route]:
     async def stream(_: Request) -> Response:
         return StreamingResponse(_events(monitor), media_type="text/event-stream")
 
+    board = JobBoard(monitor.url)
+
+    async def jobs(_: Request) -> Response:
+        return Response(msgspec.json.encode(await board.jobs()), media_type="application/json")
+
     async def graph(_: Request) -> Response:
         waits: Graph[Any] = monitor.view.graph if monitor.view else Graph({})
         return Response(draw_wait_for(waits), media_type="image/svg+xml")
@@ -35,6 +41,7 @@ def dashboard_routes(monitor: Monitor) -> list[Route]:
         page("/cluster", ASSETS / "cluster.html"),
         Route("/api/cluster/stream", stream),
         Route("/api/cluster/graph.svg", graph),
+        Route("/api/cluster/jobs", jobs),
     ]
 
 

@@ -156,6 +156,14 @@ class Mortal(Protocol):
         """Name the children that belong to the program: it has ended when they have, too."""
 
 
+@runtime_checkable
+class Clocked(Protocol):
+    """An engine whose servers may tell the time of day."""
+
+    async def server_time(self) -> float | None:
+        """Ask a server for its time, in seconds since 1970; None if this kind does not tell it."""
+
+
 class Engine(Protocol):
     """Grants the locks of one coordinator to the claims of this process."""
 

@@ -40,6 +40,22 @@ class Syncer(Protocol):
         """Wait, and begin nothing any more."""
 
 
+class LifeWatch(Protocol):
+    """Tells of programs of this machine when they have ended."""
+
+    def set(self, lives: Sequence[str]) -> None:
+        """Watch these from now on, and no others; one that is not for us to judge is never told of."""
+
+    def add(self, life: str) -> None:
+        """Watch this one, too."""
+
+    def remove(self, life: str) -> None:
+        """Watch this one no more."""
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+
+
 class System(Protocol):
     """What a process asks of its surroundings."""
 
@@ -70,6 +86,12 @@ class System(Protocol):
         None: only of where it is, as its children are not known yet. It is empty where no other
         process can see it end.
         """
+
+    def is_near(self, life: str) -> bool:
+        """Return whether a life is one whose end this process could see."""
+
+    def watch(self, tell: Callable[[str], None]) -> LifeWatch:
+        """Return what tells of each watched life when it has ended, in the event loop that runs now."""
 
     def host_name(self) -> str:
         """Return the name of the machine."""
@@ -127,6 +149,18 @@ class RealSystem:
         from coterie.system.witness import own_life, own_place  # noqa: PLC0415 - not for locks of this machine
 
         return own_place() if children is None else own_life(children)
+
+    def is_near(self, life: str) -> bool:
+        """Return whether a life is one that this process can look up."""
+        from coterie.system import witness  # noqa: PLC0415 - not for locks of this machine
+
+        return witness.is_near(life)
+
+    def watch(self, tell: Callable[[str], None]) -> LifeWatch:
+        """Return what tells of each watched life when it has ended."""
+        from coterie.system import witness  # noqa: PLC0415 - not for locks of this machine
+
+        return witness.Watch(tell)
 
     def host_name(self) -> str:
         """Return the name of the machine."""
@@ -193,6 +227,16 @@ def life(children: Sequence[int] | None = ()) -> str:
     can see it end.
     """
     return _here.life(children)
+
+
+def is_near(life: str) -> bool:
+    """Return whether a life is one whose end this process could see."""
+    return _here.is_near(life)
+
+
+def watch(tell: Callable[[str], None]) -> LifeWatch:
+    """Return what tells of each watched life when it has ended, in the event loop that runs now."""
+    return _here.watch(tell)
 
 
 def host_name() -> str:

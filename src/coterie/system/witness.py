@@ -24,6 +24,8 @@ import select
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from coterie import system
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -204,9 +206,9 @@ async def ends_of(lives: Sequence[str], seconds: float | None) -> AsyncIterator[
 
     It is over at once when none is left that this process can judge.
     """
-    near = [life for life in dict.fromkeys(lives) if is_near(life)]
+    near = [life for life in dict.fromkeys(lives) if system.is_near(life)]
     ended: asyncio.Queue[str] = asyncio.Queue()
-    watch = Watch(ended.put_nowait)
+    watch = system.watch(ended.put_nowait)
     watch.set(near)
     due = None if seconds is None else asyncio.get_running_loop().time() + seconds
     try:

@@ -177,7 +177,7 @@ MUTANTS: dict[str, Rule] = {
         "            return\n",
         "            self.sessions[frame.session.participant] = Downlink(frame.session, sender)\n",
         "crash",
-        first=22,
+        first=402,
     ),
     "lease counted from receipt of the acknowledgement": Rule(
         Uplink,

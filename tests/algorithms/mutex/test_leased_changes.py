@@ -180,7 +180,7 @@ MUTANTS: dict[str, Switch] = {
         "[self._take_back(self.ballots[lock], each, each.high) for each in tenures]\n"
         "        self._finish([lock], out)",
         "net",
-        first=1,
+        first=100,
     ),
     "a hold goes on that an operator has ended": off(
         Participant, "self._take_revocation(lock, token, out)", "pass", "calm", first=6

@@ -68,9 +68,11 @@ def test_a_proved_page_says_what_was_shown_and_how_far_the_code_was_held_against
 
 
 def test_a_page_without_a_link_proves_the_specification_only(
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["prove", "leased-change"]) == 0
+    path = tmp_path / "lamp.py"
+    path.write_text(PAGE.format(promise=NEVER), encoding="utf-8")
+    assert run(["prove", str(path)]) == 0
     assert "this proves the specification only: no code" in capsys.readouterr().out
 
 

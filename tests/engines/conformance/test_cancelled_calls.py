@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import coterie
+from coterie.locks.once.record import decode
 from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import CUTS, VALUES
 from tests.engines.conformance.test_conformance import need, taken
@@ -75,7 +76,7 @@ class Counted:
 @contextlib.asynccontextmanager
 async def program(supplier: Supplier) -> AsyncIterator[Counted]:
     """Connect a program, through a proxy where there is one server."""
-    if CUTS not in supplier.can:
+    if CUTS not in supplier.can or supplier.name == "s3":  # where each request may have its own
         async with coterie.connect(supplier.url()) as c:
             yield Counted(c, None)
         return
@@ -165,11 +166,15 @@ async def test_a_run_that_is_cancelled_was_begun_once_or_never(
                     ran += 1
 
         async def check() -> None:
-            """Let another one come: at most two have begun it, and at least one has."""
+            """Let others come: at most two have begun it, at least one has, and no end is left open."""
             nonlocal period, ran
             await run()
             await run()
             assert 1 <= ran <= 2
+            value = await user.c.read(name)
+            assert value is not None
+            states = [each.state for each in decode(name, value.data).runs]
+            assert not {"interrupted", "started"} & set(states)
             period, ran = period + 1, 0
 
         await check()

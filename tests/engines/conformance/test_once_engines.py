@@ -100,3 +100,22 @@ async def test_a_server_that_is_killed_remembers_what_has_run(
                 await run.finish()
         supplier.kill()
         supplier.start()
+
+
+CLOCKED = ("postgresql", "mariadb", "valkey")
+
+
+@pytest.mark.parametrize(("ahead", "says"), [(0, ""), (3600, "ahead of"), (-3600, "behind")])
+@in_loop
+async def test_a_clock_that_is_not_that_of_the_server_is_warned_of(
+    supplier: Supplier, name: str, ahead: float, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    need(supplier, VALUES)
+    async with programs(supplier, 1) as (c,):
+        with WallClock() as clock:
+            clock.move(ahead)
+            async with c.once(name, every="1d"):
+                pass
+    logged = [each.getMessage() for each in caplog.records if each.name == "coterie.locks"]
+    assert len(logged) == (supplier.name in CLOCKED and bool(says))
+    assert all(f" s {says}" in line and "slack of 5m" in line for line in logged)

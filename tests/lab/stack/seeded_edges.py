@@ -1,7 +1,7 @@
 """Lines that keep a cluster safe at its edges, broken one at a time: seeds have to notice each.
 
 The edges are other installations, files that were edited, operators that act at the same time, programs
-that were idle, and machines that are off without a word. Two bugs of this kind stand elsewhere: a hello that comes with the end of a TLS handshake
+that were idle, nodes that were renumbered, programs that die where others see it, and machines that are off without a word. Two bugs of this kind stand elsewhere: a hello that comes with the end of a TLS handshake
 and letters for a node that is back in `seeded_bugs.py`, with a site that locks while another one releases.
 """
 
@@ -10,10 +10,13 @@ from __future__ import annotations
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 from coterie.algorithms.mutex.quorum.leased.sessions import Sessions, Uplink
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
+from coterie.cluster.change import survey
 from coterie.cluster.change.force import force
 from coterie.cluster.classic.node import Classic
+from coterie.cluster.voter.deaths import DeathDesk
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.wire.handshake import Credentials
+from coterie.cluster.wire.places import Places
 from tests.lab.stack.seeded_bugs import Bug
 
 EDGES: dict[str, Bug] = {
@@ -75,5 +78,41 @@ EDGES: dict[str, Bug] = {
         "return self.unacked[0].sent if is_first else self.sent",
         "return self.sent",
         "impatience",
+    ),
+    "a node is called where it is on record alone": Bug(
+        Places,
+        "return list(dict.fromkeys([*certain, *recorded, *unknown, *met]))",
+        "return list(recorded)",
+        "renumbering",
+        first=1,
+    ),
+    "status looks for a voter where it is on record alone": Bug(
+        survey._ask_all,  # noqa: SLF001
+        "elsewhere = [each for each in visit.places.met(member.name, disk) if each != member.address]",
+        "elsewhere = []",
+        "renumbering",
+    ),
+    "nobody ends the session of a dead program": Bug(
+        DeathDesk, "self._bury(identity, life)", "pass", "witnesses"
+    ),
+    "a program that was started again is not asked about its former life": Bug(
+        DeathDesk,
+        "self._programs.send(number, AskDeath(tuple(lives[:LIVES_MAX])))",
+        "pass",
+        "witnesses",
+        first=3,
+    ),
+    "other nodes are not asked about a program of their machine": Bug(
+        DeathDesk,
+        'await self._ask_nodes(lives, lambda life, node: self._end(life, f"node {node}"))',
+        "pass",
+        "witnesses",
+    ),
+    "a program without a connection is taken for dead": Bug(
+        DeathDesk,
+        "self._missing[link.life] = None\n",
+        'self._end(link.life, "nobody")\n',
+        "witnesses",
+        first=8,
     ),
 }

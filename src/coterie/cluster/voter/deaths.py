@@ -18,7 +18,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import is_whole
 from coterie.cluster.wire.voter_frames import LIVES_MAX, AskDeath, Deaths
 from coterie.errors import ProtocolError
 from coterie.system.aio import Tasks
-from coterie.system.witness import WITNESS_SECONDS, Watch, ends_of, is_near
+from coterie.system.witness import WITNESS_SECONDS, ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.voter import Voter
     from coterie.cluster.voter.programs import Programs
     from coterie.process import ProcessId
+    from coterie.system import LifeWatch
 
 PROGRAMS_ASKED_MAX = 4  # on the machine of one that may be dead
 ASKS_MAX = 4  # at a time: a node that is down, or a program that lives, makes one last for seconds
@@ -80,7 +81,7 @@ class DeathDesk:
         self._bury = bury
         self._ask_nodes = ask_nodes
         self._trusts_programs = trusts_programs
-        self._watch: Watch | None = None
+        self._watch: LifeWatch | None = None
         self._missing: dict[str, None] = {}  # lives with a session and without a connection
         self._unasked: dict[
             str, None
@@ -104,9 +105,9 @@ class DeathDesk:
         if self._is_over or link is None or not is_whole(link.life):
             return
         self._missing[link.life] = None
-        if is_near(link.life):
+        if system.is_near(link.life):
             if self._watch is None:
-                self._watch = Watch(lambda life: self._end(life, f"node {self._node}"))
+                self._watch = system.watch(lambda life: self._end(life, f"node {self._node}"))
             self._watch.add(link.life)
             return
         self._ask_programs(link.life)

@@ -2,6 +2,7 @@
 import { render } from "./vendor/preact.js";
 import { effect, signal } from "./vendor/signals.js";
 import { Chart } from "./chart.js";
+import { Jobs, watchJobs } from "./cluster/jobs.js";
 import { Locks } from "./cluster/locks.js";
 import { events, eventsKept, graphNumber, hasMessages, locks, longestWait, looks, moment, open, pause, paused, stamp, state, stuck, trouble } from "./cluster/state.js";
 import { Chip, Drawing, Head, age, capital, clock, html } from "./ui.js";
@@ -84,8 +85,8 @@ function Figures({ snapshot }) {
   if (nodes.length > 0) rows.push([`${well} of ${nodes.length}`, nodes.length === 1 ? "node is well" : "nodes are well"]);
   if (Object.keys(snapshot.programs).length > 0) rows.push([Object.keys(snapshot.programs).length, "programs"]);
   if (rate != null && hasMessages()) rows.push([rate.toFixed(0), "messages/s"]);
-  return html`<ul class="figures">${rows.map(([value, name]) => html`<li key=${name}><b>${value}</b>${name}</li>`)}</ul>
-    ${snapshot.notes.map((note) => html`<p key=${note} class="quiet small">${note}</p>`)}`;
+  return html`<div><ul class="figures">${rows.map(([value, name]) => html`<li key=${name}><b>${value}</b>${name}</li>`)}</ul>
+    ${snapshot.notes.map((note) => html`<p key=${note} class="quiet small">${note}</p>`)}</div>`;
 }
 
 function Nodes({ snapshot }) {
@@ -143,9 +144,10 @@ function Events() {
 function Page() {
   const snapshot = state.value;
   return html`<${Top} /><main><${Verdict} snapshot=${snapshot} />
-    ${snapshot && html`<div class="all ${trouble.value ? "stale" : ""}"><${Figures} snapshot=${snapshot} /><${Locks} /><${Nodes} snapshot=${snapshot} /><${Graph} /><${Charts} /><${Events} /></div>`}
+    ${snapshot && html`<div class="all ${trouble.value ? "stale" : ""}"><${Figures} snapshot=${snapshot} /><${Locks} /><${Jobs} /><${Nodes} snapshot=${snapshot} /><${Graph} /><${Charts} /><${Events} /></div>`}
   </main>`;
 }
 
 render(html`<${Page} />`, document.getElementById("page"));
 open();
+watchJobs();

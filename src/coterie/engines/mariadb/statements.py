@@ -289,6 +289,8 @@ def write_value(session: str, ticket: Ticket, version: Version, record: bytes | 
     )
 
 
+TIME = "select unix_timestamp(now(6))"
+
 ALL_VALUES = "select record from coterie_value where record is not null"
 
 # News

@@ -73,3 +73,9 @@ class MariadbValues:
         answer = await self._ask(statements.ALL_VALUES)
         with sensible(self._shown):
             return [_decode(row[0]) for row in answer.rows[0]]
+
+    async def time(self) -> float:
+        """Ask for the time of day of the server."""
+        answer = await self._ask(statements.TIME)
+        with sensible(self._shown):
+            return float(answer.rows[0][0][0])

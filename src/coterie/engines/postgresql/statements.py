@@ -308,4 +308,6 @@ with past as (
 select exists (select from past), exists (select from written)
 """
 
+TIME = "select extract(epoch from clock_timestamp())::float8"
+
 ALL_VALUES = "select record from coterie.value where record is not null"

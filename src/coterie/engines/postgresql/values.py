@@ -95,6 +95,12 @@ class PostgresqlValues:
         with sensible(self._shown):
             return [_decode(body) for (body,) in rows]
 
+    async def time(self) -> float:
+        """Ask for the time of day of the server."""
+        _, rows = await self._ask(statements.TIME)
+        with sensible(self._shown):
+            return float(rows[0][0])
+
     async def _in_turn(self, lock: str, token: int, query: str, *arguments: object) -> Any:
         """Carry out a statement about the row of a lock, as soon as no transaction has that.
 

@@ -15,6 +15,7 @@ from coterie.engines.queue.mail import HoldEnded, HoldOrder, Inquiry, Knock, dec
 from coterie.engines.queue.nonsense import NONSENSE, describe
 from coterie.engines.queue.orders import Orders
 from coterie.engines.queue.server import (
+    ClockedStore,
     PolledServer,
     SessionLost,
     TransactionalStore,
@@ -303,6 +304,14 @@ class QueueEngine:
             if bid is not None and bid.session is not None:
                 return self._store_of(bid.session), bid
         raise _lost(claim, NOT_IN_FORCE)
+
+    async def server_time(self) -> float | None:
+        """Ask the server for its time of day, where it tells that."""
+
+        async def ask(store: ValueStore) -> float | None:
+            return await store.time() if isinstance(store, ClockedStore) else None
+
+        return await self._of_all(ask)
 
     async def _of_all(self, ask: Callable[[ValueStore], Awaitable[AnswerT]]) -> AnswerT:
         """Ask for values over the present session, in the name of no hold."""

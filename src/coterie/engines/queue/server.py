@@ -161,6 +161,14 @@ class TransactionalStore(Protocol):
 
 
 @runtime_checkable
+class ClockedStore(Protocol):
+    """A store whose server tells the time of day."""
+
+    async def time(self) -> float:
+        """Return it, in seconds since 1970."""
+
+
+@runtime_checkable
 class ValueSession(Protocol):
     """A session that can keep values."""
 

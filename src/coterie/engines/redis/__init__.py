@@ -5,7 +5,8 @@ shared mode; first come, first served; tokens that only grow, unless the server 
 time of day has gone back and no program that knew a later one comes back. Leases are counted by the
 programs, on their own clocks. A restart, with or without what it had in memory, lets no program in until
 holds from before are over. Not guaranteed: anything across a failover to a replica, which may not have
-what the primary had answered. All programs have to use the same lease.
+what the primary had answered; where sentinels are named, `redis+sentinel://a,b,c/mymaster`, no hold outlasts one. All programs
+have to use the same lease.
 """
 
 from coterie.errors import ConfigError

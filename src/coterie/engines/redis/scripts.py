@@ -368,6 +368,8 @@ return 1
 
 VALUES = _script("return redis.call('SMEMBERS', P .. 'values')")
 
+TIME = _script("return redis.call('TIME')")
+
 # End a session of ours.
 CLOSE = _script("""
 if not is_ours(ARGV[1], ARGV[2]) then return 0 end

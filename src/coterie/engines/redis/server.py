@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from redis import asyncio as client
 from redis import exceptions
+from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -29,6 +30,7 @@ from coterie.engines.queue.server import QueueEntry, ServerNode, SessionLost
 from coterie.engines.queue.url import TLS_PARAMETERS, WITNESS, parse_server_url
 from coterie.engines.queue.witness import Witness
 from coterie.engines.redis import scripts
+from coterie.engines.redis.sentinel import PrimaryAddress, Sentinels
 from coterie.engines.redis.values import RedisValues
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 from coterie.locks.legible import legible
@@ -48,7 +50,8 @@ RETRY_SECONDS = 0.1
 LAPSED = "it was removed: its lease has run out for those who wait, an operator has ended it, or the server has lost it"
 CLOSED = "it was restarted or emptied"
 GONE = -1  # what a script answers whose session is over
-SECURE = ("rediss", "valkeys")
+SECURE = ("rediss", "valkeys", "rediss+sentinel", "valkeys+sentinel")
+SENTINEL = "+sentinel"
 
 # A replica that may be promoted, a start, a full memory; then a script of others that takes long, a replica without
 # its primary, a full disk, and a lack of replicas. Before version 7 a script quotes the error of its command.
@@ -68,10 +71,13 @@ _encode_author = msgspec.msgpack.Encoder().encode
 
 def make_engine(url: str) -> QueueEngine:
     """Return the engine of a program that takes locks on Redis or Valkey."""
-    parsed = parse_server_url(url, port=6379, parameters=(*TLS_PARAMETERS, WITNESS))
-    if len(parsed.addresses) > 1:
+    is_watched = url.partition(":")[0].lower().endswith(SENTINEL)
+    port = 26379 if is_watched else 6379
+    parsed = parse_server_url(url, port=port, parameters=(*TLS_PARAMETERS, WITNESS))
+    if len(parsed.addresses) > 1 and not is_watched:
         raise UsageError(
-            f"{parsed.scheme}://{parsed.shown}: locks are kept by one server; for several machines use coterie://"
+            f"{parsed.scheme}://{parsed.shown}: locks are kept by one server; for several machines use coterie://,"
+            f" or {parsed.scheme}+sentinel:// and the addresses of sentinels"
         )
     return QueueEngine(
         RedisServer(parsed), deadlock_detection=parsed.detects, witness=parsed.is_seen
@@ -85,7 +91,15 @@ class RedisServer:
 
     def __init__(self, url: ServerUrl) -> None:
         """Remember where it is; raise `UsageError` where a path is not the number of a database."""
-        if url.path and not url.path.isdecimal():
+        name, _, database = (
+            url.path.partition("/") if url.scheme.endswith(SENTINEL) else ("", "", url.path)
+        )
+        if url.scheme.endswith(SENTINEL) and not name:
+            raise UsageError(
+                f"{url.scheme}://{url.shown}: expected the name by which the sentinels know the primary after the"
+                f" addresses, as in {url.scheme}://a:26379,b:26379,c:26379/mymaster"
+            )
+        if database and not database.isdecimal():
             raise UsageError(
                 f"{url.scheme}://{url.shown}: expected the number of a database after the address, as in"
                 f" {url.scheme}://host:6379/0, got {url.path!r}"
@@ -93,6 +107,11 @@ class RedisServer:
         self.lease = url.lease_from(self.lease_min)
         self.known = 0  # the highest number that this process was given
         self._url = url
+        self._database = int(database or 0)
+        self._primary = PrimaryAddress(*url.addresses[0])
+        self._sentinels = (
+            Sentinels(str(self), url.addresses, name, self._client_of_sentinel) if name else None
+        )
         self._warned = False
         self._observed: dict[str, Observations] = {}  # by participant
 
@@ -119,26 +138,49 @@ class RedisServer:
             raise
         return session
 
+    async def locate(self) -> PrimaryAddress:
+        """Return where the primary is now, for clients that are made from then on."""
+        if self._sentinels is not None:
+            self._primary = await self._sentinels.primary()
+        return self._primary
+
+    def run_of(self, info: dict[str, Any]) -> str:
+        """Return the run of the server; each promotion of a replica begins another one."""
+        run = str(info["run_id"])
+        return run if self._sentinels is None else f"{run}/{info['master_replid']}"
+
     async def nodes(self) -> list[ServerNode]:
         """Ask the server what it is."""
         connection = RedisConnection(self)
         try:
             info = await connection.connect()
         except Unavailable as error:
-            return [ServerNode(self._url.shown, trouble=str(error).removeprefix(f"{self}: "))]
+            return [ServerNode(self._shown, trouble=str(error).removeprefix(f"{self}: "))]
         finally:
             await connection.close()
         known = info.get("valkey_version") or info.get("redis_version", "")
         role = "replica" if info.get("role") == "slave" else "primary"
-        return [ServerNode(self._url.shown, str(known), role)]
+        return [ServerNode(self._shown, str(known), role)]
 
-    def client(self, *, alone: bool) -> client.Redis:
+    @property
+    def _shown(self) -> str:
+        """The server, for people: as the URL names it, or the sentinels."""
+        return self._url.shown if self._sentinels is None else str(self._primary)
+
+    def client(self, *, alone: bool) -> Redis:
         """Make a client which does not try again by itself; `alone` with one connection.
 
         A connection that is made again without a word may lead to another run of the server.
         """
+        host, port = self._primary
+        return self._client(host, port, self._database, alone=alone)
+
+    def _client_of_sentinel(self, host: str, port: int) -> Redis:
+        return self._client(host, port, None, alone=False)
+
+    def _client(self, host: str, port: int, database: int | None, *, alone: bool) -> Redis:
+        """Make a client of the server at an address, or of a sentinel, which has no databases and no users."""
         url = self._url
-        host, port = url.addresses[0]
         tls: dict[str, Any] = {}
         if url.scheme in SECURE:
             tls = {
@@ -148,12 +190,12 @@ class RedisServer:
                 "ssl_certfile": url.tls_file("certificate") or None,
                 "ssl_keyfile": url.tls_file("key") or None,
             }
-        return client.Redis(
+        return Redis(
             host=host,
             port=port,
-            db=int(url.path or 0),
-            username=url.user or None,
-            password=url.secret or None,
+            db=database or 0,
+            username=(url.user or None) if database is not None else None,
+            password=(url.secret or None) if database is not None else None,
             retry=Retry(NoBackoff(), 0),
             # A connection has limits of its own, which cost less.
             socket_timeout=None if alone else CALL_SECONDS_MAX,
@@ -184,6 +226,8 @@ class RedisServer:
         version = tuple(int(part) for part in known.split(".")[:2] if part.isdigit())
         if version < VERSION_MIN:
             raise ConfigError(f"{self}: version {known} is too old; locks need 6.2 or newer")
+        if info.get("role") == "slave" and self._sentinels is not None:
+            raise Unavailable(f"{self}: {self._primary} is a replica still, or again")
         if info.get("role") == "slave":
             raise ConfigError(f"{self}: it is a replica; name the primary")
         policy = info.get("maxmemory_policy", "noeviction")
@@ -192,7 +236,7 @@ class RedisServer:
                 f"{self}: it may evict locks when its memory is full (maxmemory-policy {policy});"
                 " set it to noeviction, or use another server for locks"
             )
-        if info.get("connected_slaves", 0) and not self._warned:
+        if info.get("connected_slaves", 0) and not self._warned and self._sentinels is None:
             self._warned = True
             logger.warning(
                 "%s has replicas: a failover may lose locks that are held, and then two programs hold"
@@ -210,17 +254,21 @@ class RedisConnection:
         self.server = server
         self.number = 0  # counts the connections
         self.run = ""  # of the server that we are connected to
-        self._client: client.Redis | None = None
+        self.address = PrimaryAddress("", 0)
+        self.located_at = 0.0  # when it was asked where the primary is
+        self._client: Redis | None = None
         self._turn = asyncio.Lock()
 
     async def connect(self) -> dict[str, Any]:
         """Connect, and return what the server says about itself."""
         await self.close()
+        self.located_at = system.now()
+        self.address = await self.server.locate()
         made = self.server.client(alone=True)
         try:
             async with asyncio.timeout(CALL_SECONDS_MAX):
                 info: dict[str, Any] = await made.info()
-                run = str(info["run_id"])
+                run = self.server.run_of(info)
         except BaseException as error:
             await made.aclose()
             if isinstance(error, (*FAILURES, *NONSENSE)):
@@ -230,6 +278,12 @@ class RedisConnection:
         self.number += 1
         self.run = run
         return info
+
+    async def confirm(self) -> None:
+        """Make sure that this is still the primary; disconnect if it is not."""
+        if await self.server.locate() != self.address:
+            await self.close()
+            raise Unavailable(f"{self.server}: another server is the primary now")
 
     async def close(self) -> None:
         """Disconnect."""
@@ -250,7 +304,7 @@ class RedisConnection:
     async def run_script(self, script: scripts.Script, *arguments: str | bytes | float) -> Any:
         """Run a script, and return what it returns."""
 
-        async def run(made: client.Redis) -> Any:
+        async def run(made: Redis) -> Any:
             try:
                 return await made.evalsha(script.digest, 0, *arguments)
             except exceptions.NoScriptError:
@@ -258,7 +312,7 @@ class RedisConnection:
 
         return await self._use(run)
 
-    async def _use(self, call: Callable[[client.Redis], Awaitable[Any]]) -> Any:
+    async def _use(self, call: Callable[[Redis], Awaitable[Any]]) -> Any:
         """Make a call over the connection as it is.
 
         The client would connect again by itself after a failure, also one that is a cancellation, and
@@ -328,7 +382,7 @@ class RedisSession:
             raise Unavailable(
                 f"{self._connection.server}: no channel could be subscribed to: {self._trouble}"
             ) from None
-        sent_at = system.now()
+        sent_at = self._connection.located_at
         milliseconds = int(self.lease * 1000)
         answer = await self._connection.run_script(
             scripts.OPEN,
@@ -374,6 +428,8 @@ class RedisSession:
             self._unconfirmed += 1
             try:
                 with sensible(self._connection.server):
+                    if self._connection.is_up:
+                        await self._connection.confirm()
                     counter, *shown = await self._call_to_the_end(scripts.RENEW)
                     if counter > self._counter + self._unconfirmed:
                         # A copy of this process, such as a clone of its machine, renews in our name.

@@ -76,3 +76,10 @@ class RedisValues:
         with sensible(self._shown):
             found = [await self.read(name.decode(), None) for name in names]
         return [record for record in found if record is not None]
+
+    async def time(self) -> float:
+        """Ask for the time of day of the server."""
+        answer = await self._ask(scripts.TIME)
+        with sensible(self._shown):
+            seconds, microseconds = answer
+            return int(seconds) + int(microseconds) / 1e6

@@ -42,6 +42,7 @@ from coterie.lab.play.runs.address import (
     read_address,
     write_address,
 )
+from coterie.lab.play.runs.code import Handler, handlers_of
 from coterie.lab.play.runs.refusal import Refusal, Superseded
 from coterie.lab.play.runs.run import Run, begin_run
 from coterie.lab.play.waits import explain_waits
@@ -121,6 +122,11 @@ class Laboratory:
             notes=[note for note in [unexplored(play) or limits(play)] if note],
             refusal=run.refusal,
         )
+
+    def code(self, question: Question) -> list[Handler]:
+        """Return what the reader's last move has called, and the lines that it has executed."""
+        run = self._run(question)
+        return handlers_of(run, _cursor(run, question))
 
     def play_whole(self, question: Question) -> Position:
         """Play a run; refuse it if one of its moves cannot be made."""

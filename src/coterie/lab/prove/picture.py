@@ -2,30 +2,34 @@
 
 Where a theorem does not follow from the clauses there is no step, and one state.
 
-Things of the sort that most facts are about stand on a circle; what holds of one thing is written
-below it, what holds of two is an arrow, and the rest is listed. What the step changed is red. Facts
+Things of the sort that most facts are about stand on a circle; or in a row, with a second one below it, where
+facts are about pairs of them with another sort. What holds of one thing is written beside it, what holds of two is
+an arrow, and the rest is listed. What the step changed is red. Facts
 that neither the clause nor the step reads are left out.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from coterie.diagram.svg import ALARM, FAINT, INK, SOFT, Sheet
+from coterie.diagram.svg import ALARM, FAINT, INK, PAPER, SOFT, Sheet
 from coterie.lab.prove.terms import Formula
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from coterie.lab.prove.bounded import Counterexample, Table
     from coterie.lab.prove.page import Symbol
     from coterie.lab.prove.terms import Sort
 
+Point: TypeAlias = tuple[float, float]
+
 WIDTH = 430  # of one of the two panels
 RISE = 80  # half the height of the circle
 ROW = 2  # as many things stand side by side
 RADIUS = 24  # of a thing
+BEND = 30  # of an arrow
 LINE = 15  # height of a line of text
 TOP = 60
 
@@ -53,7 +57,8 @@ class State(NamedTuple):
 
     name: str
     facts: list[Fact]
-    things: list[str]  # that stand on the circle
+    things: list[str]  # that stand on the circle, or in the first row
+    others: list[str]  # of another sort, in a second row
 
 
 def draw(found: Counterexample) -> str:
@@ -90,11 +95,27 @@ def draw_states(found: Counterexample) -> list[str]:
 
 
 def _states(found: Counterexample) -> list[State]:
-    things = _things(found, _main_sort(found))
-    before = State("before", _facts(found, after=False), things)
+    main = _main_sort(found)
+    partner = _partner(found, main)
+    things = _things(found, main)
+    others = [] if partner is None else _things(found, partner)
+    if not set(things).isdisjoint(others):  # two sorts whose names begin alike
+        others = []
+    before = State("before", _facts(found, after=False), things, others)
     if found.question.action is None:
         return [before._replace(name="a state")]
-    return [before, State(f"after {found.step}", _facts(found, after=True), things)]
+    return [before, State(f"after {found.step}", _facts(found, after=True), things, others)]
+
+
+def _partner(found: Counterexample, main: Sort) -> Sort | None:
+    """Return the sort that is most often in a pair with the main one, if there is any."""
+    pairs = [set(symbol.sorts) - {main} for symbol in _read(found) if _is_pair(symbol, main)]
+    sorts = [sort for others in pairs for sort in others if sort.number is None]
+    return max(sorts, key=sorts.count) if sorts else None
+
+
+def _is_pair(symbol: Symbol[Any], main: Sort) -> bool:
+    return len(symbol.sorts) == 2 and main in symbol.sorts
 
 
 def _main_sort(found: Counterexample) -> Sort:
@@ -114,11 +135,17 @@ def _things(found: Counterexample, sort: Sort) -> list[str]:
     return sorted(names)
 
 
-def _facts(found: Counterexample, *, after: bool) -> list[Fact]:
+def _read(found: Counterexample) -> list[Symbol[Any]]:
+    """List what the clause or the step reads or changes."""
     read = set(found.question.clause.formula.symbols())
     action = found.question.action
     if action is not None:
         read |= action.updates.keys() | set(action.guard.symbols())
+    return [symbol for symbol in found.page.symbols if symbol in read]
+
+
+def _facts(found: Counterexample, *, after: bool) -> list[Fact]:
+    read = _read(found)
     states = (found.after, found.before) if after else (found.before, found.before)
     facts: list[Fact] = []
     for symbol, table in states[0].items():
@@ -141,60 +168,84 @@ def _facts_of(symbol: Symbol[Any], table: Table, earlier: Table) -> Iterator[Fac
 def _panel(sheet: Sheet, corner: tuple[float, float], state: State) -> float:
     """Draw a state below and to the right of a corner; return how far down it comes."""
     left, top = corner
-    name, facts, things = state
-    sheet.text(left + 8, top, name, fill=SOFT)
-    own = {thing: [f for f in facts if f.args == (thing,)] for thing in things}
-    # Two stand side by side, and need no more height than what is written below them.
-    is_row = len(things) <= ROW
-    high = (0 if is_row else 2 * RISE) + LINE * max(map(len, own.values()), default=0)
-    centre = left + WIDTH / 2, top + 75 + (0 if is_row else RISE)
-    places = {}
-    for number, thing in enumerate(things):
-        turn = 2 * math.pi * number / len(things) - math.pi
-        places[thing] = centre[0] + 120 * math.cos(turn), centre[1] + RISE * math.sin(turn)
+    sheet.text(left + 8, top, state.name, fill=SOFT)
+    all_things = (*state.things, *state.others)
+    own = {thing: [f for f in state.facts if f.args == (thing,)] for thing in all_things}
+    arrange = _in_two_rows if state.others else _on_a_circle
+    places, end = arrange(state, own, left, top)
     between: dict[tuple[str, ...], list[Fact]] = {}
     rest = []
-    for fact in facts:
+    for fact in state.facts:
         if len(fact.args) == 2 and len(set(fact.args)) == 2 and set(fact.args) <= places.keys():
             between.setdefault(fact.args, []).append(fact)
         elif len(fact.args) != 1 or fact.args[0] not in places:
             rest.append(fact)
-    for (one, other), arrows in between.items():
-        for number, fact in enumerate(arrows):
-            _arrow(sheet, places[one], places[other], fact, number)
+    for (one, other), arrow in between.items():
+        _arrow(sheet, places[one], places[other], arrow)
     for thing, (x, y) in places.items():
         sheet.add("circle", cx=x, cy=y, r=RADIUS, fill="none", stroke=INK)
         sheet.text(x, y + 4, thing, text_anchor="middle", font_weight="600")
+        is_above = bool(state.others) and thing in state.things
         for number, fact in enumerate(own[thing]):
-            below = y + RADIUS + LINE * (number + 1)
-            sheet.text(x, below, fact.text, text_anchor="middle", fill=fact.colour)
-    # Arrows of one pair bend more and more, by half of that at most.
-    bends = max(map(len, between.values()), default=0) if is_row else 0
-    end = top + 75 + RADIUS + max(high, 20 * bends) + 20
+            down = LINE * (number + 1)
+            line = y - RADIUS + 8 - down if is_above else y + RADIUS + down
+            sheet.text(x, line, fact.text, text_anchor="middle", fill=fact.colour)
     for number, fact in enumerate(rest):
         sheet.text(left + 8, end + LINE * (number + 1), fact.whole, fill=fact.colour)
     return end + LINE * len(rest) + 10
 
 
-def _arrow(
-    sheet: Sheet, start: tuple[float, float], end: tuple[float, float], fact: Fact, number: int
-) -> None:
-    """Draw a bent arrow; those of one pair of things bend more and more."""
+def _on_a_circle(
+    state: State, own: Mapping[str, list[Fact]], left: float, top: float
+) -> tuple[dict[str, Point], float]:
+    """Return where things stand, and how far down that comes; two stand side by side."""
+    high = 0 if len(state.things) <= ROW else RISE
+    centre = left + WIDTH / 2, top + 75 + high
+    places = {}
+    for number, thing in enumerate(state.things):
+        turn = 2 * math.pi * number / len(state.things) - math.pi
+        places[thing] = centre[0] + 120 * math.cos(turn), centre[1] + RISE * math.sin(turn)
+    return places, centre[1] + high + RADIUS + LINE * _most(own, state.things) + 20
+
+
+def _in_two_rows(
+    state: State, own: Mapping[str, list[Fact]], left: float, top: float
+) -> tuple[dict[str, Point], float]:
+    """Return the same for two rows: facts of the first are written above it, those of the second below it."""
+    first = top + 30 + LINE * _most(own, state.things) + RADIUS
+    second = first + 2 * RISE
+    places = {}
+    for row, things in ((first, state.things), (second, state.others)):
+        for number, thing in enumerate(things):
+            places[thing] = left + WIDTH * (number + 0.5) / len(things), row
+    return places, second + RADIUS + LINE * _most(own, state.others) + 20
+
+
+def _most(own: Mapping[str, list[Fact]], things: Sequence[str]) -> int:
+    return max((len(own[thing]) for thing in things), default=0)
+
+
+def _arrow(sheet: Sheet, start: Point, end: Point, facts: Sequence[Fact]) -> None:
+    """Draw an arrow, bent to one side, with all that holds of this pair of things, in this order."""
     (x1, y1), (x2, y2) = start, end
     length = math.hypot(x2 - x1, y2 - y1)
     ux, uy = (x2 - x1) / length, (y2 - y1) / length
-    bend = 25 + 40 * number
-    bx, by = (x1 + x2) / 2 - uy * bend, (y1 + y2) / 2 + ux * bend
+    bx, by = (x1 + x2) / 2 - uy * BEND, (y1 + y2) / 2 + ux * BEND
+    from_x, from_y = x1 + ux * RADIUS, y1 + uy * RADIUS
     tip_x, tip_y = x2 - ux * RADIUS, y2 - uy * RADIUS
-    path = (
-        f"M{x1 + ux * RADIUS:.0f} {y1 + uy * RADIUS:.0f}Q{bx:.0f} {by:.0f} {tip_x:.0f} {tip_y:.0f}"
-    )
-    sheet.add("path", d=path, fill="none", stroke=fact.colour)
+    colour = ALARM if any(fact.changed for fact in facts) else INK
+    path = f"M{from_x:.0f} {from_y:.0f}Q{bx:.0f} {by:.0f} {tip_x:.0f} {tip_y:.0f}"
+    sheet.add("path", d=path, fill="none", stroke=colour)
     towards = math.atan2(tip_y - by, tip_x - bx)
     wings = [
         (tip_x - 8 * math.cos(towards + turn), tip_y - 8 * math.sin(towards + turn))
         for turn in (-0.4, 0.4)
     ]
-    sheet.polygon([(tip_x, tip_y), *wings], fill=fact.colour)
-    middle = ((x1 + x2) / 2 + bx) / 2, ((y1 + y2) / 2 + by) / 2 + 4
-    sheet.text(*middle, fact.text, text_anchor="middle", fill=fact.colour)
+    sheet.polygon([(tip_x, tip_y), *wings], fill=colour)
+    # Nearer to the start than to the end: so the words of two arrows that cross, or lead back, stand apart.
+    x = 0.4 * from_x + 0.45 * bx + 0.15 * tip_x
+    y = 0.4 * from_y + 0.45 * by + 0.15 * tip_y - LINE * (len(facts) - 1) / 2 + 4
+    halo: dict[str, float | str] = {"paint_order": "stroke", "stroke": PAPER, "stroke_width": 4}
+    for number, fact in enumerate(facts):
+        line = y + LINE * number
+        sheet.text(x, line, fact.text, text_anchor="middle", fill=fact.colour, **halo)

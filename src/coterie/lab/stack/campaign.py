@@ -198,6 +198,8 @@ MIXED = (
     "installations",
     "mixed-disks",
     "set-back-disks",
+    "renumbering",
+    "witnesses",
     "small-changes",
     "huge-times",
     "forces",

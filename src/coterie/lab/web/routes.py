@@ -68,7 +68,7 @@ class LabPages:
 
     def routes(self) -> list[Route]:
         """Return the page and the addresses that it asks."""
-        questions = [self.open, self.play, self.fates, self.way, self.export]
+        questions = [self.open, self.play, self.code, self.fates, self.way, self.export]
         return [
             page("/", OWN_ASSETS / "lab.html"),
             Route("/api/catalogue", self.catalogue),
@@ -94,6 +94,11 @@ class LabPages:
         asked = await read(request, Question)
         # Quick, but not so quick that all other pages should wait for it.
         return Json(await asyncio.to_thread(self._laboratory.play, asked))
+
+    async def code(self, request: Request) -> Response:
+        """Show what the last move has executed."""
+        asked = await read(request, Question)
+        return Json(await asyncio.to_thread(self._laboratory.code, asked))
 
     async def fates(self, request: Request) -> Response:
         """Search what a place in a run leads to."""

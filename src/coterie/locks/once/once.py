@@ -18,7 +18,6 @@ from coterie.errors import (
     LockLost,
     MisuseError,
     NotDue,
-    NotHeld,
     Unavailable,
     UsageError,
 )
@@ -26,6 +25,7 @@ from coterie.locks import current
 from coterie.locks.held import wake
 from coterie.locks.lock import Body, Lock, Patience, check_timeout
 from coterie.locks.names import check_name
+from coterie.locks.once.clock import compare_clocks
 from coterie.locks.once.record import decode, encode
 from coterie.locks.value import values_of
 from coterie.system.aio import first_done, to_the_end
@@ -351,21 +351,34 @@ class Once:
 
     async def _start(self, held: Held, owner: Owner) -> Run:
         """Record the start of a run that is due; with an error nothing is held."""
+        run = None
         try:
             record = self._decoded(await insist(held, held.read))
+            if self._plan.schedule is not None:
+                await compare_clocks(self._session, self.name, self._plan.schedule)
             now = system.wall()
             due = self._plan.choose(record, now)
             process = self._session.engine.waits.process
             begun = self._plan.begun(record, due, held.token, process, now)
+            run = Run(held, due, begun, self._session.observers)
             await insist(held, partial(held.write, encode(begun)))
-            if self._session.observers is not None:
-                self._session.observers.job_seen(state_of(self.name, begun))
-                self._session.observers.run_began(self.name)
-        except BaseException:
-            with contextlib.suppress(LockLost, NotHeld):
-                await held._give_back(owner)
+        except BaseException as error:
+            with contextlib.suppress(CoterieError):
+                if run is not None and isinstance(error, asyncio.CancelledError):
+                    # The start may be recorded, so its end has to be, too: the job does not begin.
+                    self._note_start(begun)
+                    await run._end(owner, "failed", describe(error))
+                else:
+                    await held._give_back(owner)
             raise
-        return Run(held, due, begun, self._session.observers)
+        self._note_start(begun)
+        return run
+
+    def _note_start(self, begun: OnceRecord) -> None:
+        """Tell observers, if there are any, that a run has begun here."""
+        if self._session.observers is not None:
+            self._session.observers.job_seen(state_of(self.name, begun))
+            self._session.observers.run_began(self.name)
 
     def _running(self, record: OnceRecord, period: str) -> NotDue:
         last = record.last

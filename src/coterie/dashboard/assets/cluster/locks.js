@@ -52,7 +52,7 @@ function Holder({ holder }) {
   return html`<li class="holder"><div><span class="mono">${holder.owner}</span>${holder.shared && html`<span class="quiet"> shared</span>`}
       ${holder.note && html`<span class="quiet"> ${holder.note}</span>`}</div>
     <div class="small"><span class=${stuck.value.has(holder.owner) ? "bad" : "held"}>${holder.since ? `held ${age(moment.value - holder.since)}` : "held"}</span>${holder.waited != null && html`<span class="quiet">, waited ${age(holder.waited)}</span>`}</div>
-    <${Lease} owner=${holder.owner} />${holder.token && html`<${Token} token=${holder.token} />`}</li>`;
+    <div class="row small quiet"><${Lease} owner=${holder.owner} />${holder.token && html`<${Token} token=${holder.token} />`}</div></li>`;
 }
 
 const copied = signal("");
@@ -63,7 +63,7 @@ function Token({ token }) {
     try { await navigator.clipboard.writeText(token); copied.value = token; } catch { copied.value = ""; }
     setTimeout(() => { copied.value = ""; }, 2000);
   }
-  return html`<div class="small quiet">token <span class="mono" title=${token}>${token.length > 7 ? `…${token.slice(-6)}` : token}</span> <button type="button" class="link" aria-label="copy token ${token}" onClick=${copy}>${copied.value === token ? "copied" : "copy"}</button></div>`;
+  return html`<span>token <span class="mono" title=${token}>${token.length > 7 ? `…${token.slice(-6)}` : token}</span> <button type="button" class="link" aria-label="copy token ${token}" onClick=${copy}>${copied.value === token ? "copied" : "copy"}</button></span>`;
 }
 
 function Lease({ owner }) {
@@ -71,7 +71,7 @@ function Lease({ owner }) {
   if (!program || program.expires === null) return null;
   const left = Math.max(0, program.expires - moment.value);
   const share = Math.min(100, 100 * left / (state.value.lease ?? left));
-  return html`<div class="small quiet"><span class="lease" aria-hidden="true"><span style=${{ width: `${share}%` }}></span></span> lease ${left > 0 ? age(left) : "over"}</div>`;
+  return html`<span><span class="lease" aria-hidden="true"><span style=${{ width: `${share}%` }}></span></span> lease ${left > 0 ? age(left) : "over"}</span>`;
 }
 
 function Waiter({ waiter, place, isOpen }) {

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BEGINNING_SECONDS = 0.2  # of a process, in which it finds its peers
 ENDING_SECONDS = 0.3  # of a process, in which it says goodbye
+NOWHERE = ""  # the name of no machine
 
 
 def inject(scene: Scene, fault: Fault) -> None:
@@ -438,6 +439,16 @@ def give_address(scene: Scene, fault: Fault) -> None:
     _later(scene, fault, take_back)
 
 
+def renumber(scene: Scene, fault: Fault) -> None:
+    """Switch a machine off, and on again with its disk and another address; the one before leads nowhere."""
+    hosts, owners = scene.hosts[fault.first], scene.world.network.owners
+    _switch_off(scene, fault.first)
+    owners[hosts[0]] = NOWHERE
+    hosts.reverse()
+    owners[hosts[0]] = fault.first
+    _later(scene, fault, _power_on, scene, fault.first)
+
+
 def _boot_otherwise(scene: Scene, fault: Fault, names: list[str]) -> None:
     """Switch machines off, to be booted when their disks are changed, and again with their own."""
     world = scene.world
@@ -501,6 +512,7 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "old-disks": old_disks,
     "set-back-disk": set_back_disk,
     "give-address": give_address,
+    "renumber": renumber,
     "lose-quorum": lose_quorum,
     "split-after-loss": split_after_loss,
 }
@@ -519,6 +531,7 @@ OF_TWO = (
 )
 OF_NODES = (
     *MIX_UPS,
+    "renumber",
     "lose-quorum",
     "split-after-loss",
     "kill-in-sync",
@@ -540,6 +553,7 @@ RARE = (
     "new-disk",
     "lose-quorum",
     "split-after-loss",
+    "renumber",
     *MIX_UPS,
 )
 # A site of a store must not lose its disk, nor a classic node return.

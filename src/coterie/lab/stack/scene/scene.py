@@ -25,11 +25,12 @@ Main: TypeAlias = "Callable[[Process], Coroutine[Any, Any, None]]"
 
 @dataclass
 class Role:
-    """A process by name, whatever its life; it runs on the machine of the same name."""
+    """A process by name, whatever its life."""
 
     name: str
     main: Main
     is_node: bool
+    machine: str
     process: Process | None = None
     is_done: bool = False  # it has ended by itself, with nothing left to do
     is_away: bool = False  # it was ended, and will be started again
@@ -52,15 +53,19 @@ class Scene:
         self.joined: set[str] = (
             set()
         )  # nodes that are started to join a cluster, and not by its file
+        self.hosts: dict[
+            str, list[str]
+        ] = {}  # the addresses of machines that are renumbered: theirs is the first
         self.strangers: list[str] = []  # nodes of another installation, on machines of their own
         self._ends: dict[Process, asyncio.Event] = {}
 
-    def cast(self, name: str, main: Main, *, is_node: bool) -> None:
-        """Add a role, with a machine for it."""
-        random = Random(f"{self.world.seed}/machine/{name}")
-        rate = 1 + random.uniform(-1, 1) * self.plan.drift
-        self.world.machine(name, rate=rate, wall=random.uniform(-1, 1) * self.plan.wall_error)
-        self.roles[name] = Role(name, main, is_node)
+    def cast(self, name: str, main: Main, *, is_node: bool, beside: str = "") -> None:
+        """Add a role, with a machine of its own, or on the machine of another one."""
+        if not beside:
+            random = Random(f"{self.world.seed}/machine/{name}")
+            rate = 1 + random.uniform(-1, 1) * self.plan.drift
+            self.world.machine(name, rate=rate, wall=random.uniform(-1, 1) * self.plan.wall_error)
+        self.roles[name] = Role(name, main, is_node, beside or name)
 
     def start(self, name: str) -> None:
         """Start a process, unless it runs, or its machine is off, or all is over."""
@@ -68,11 +73,11 @@ class Scene:
         role.is_away = False
         running = role.process is not None and role.process.is_alive
         is_over = role.is_done or self.is_closing  # what was only away would not hear of the end
-        if running or is_over or not self.world.machines[name].is_up:
+        if running or is_over or not self.world.machines[role.machine].is_up:
             return
         self.lives[name] += 1
         life = self.lives[name]
-        role.process = self.world.start(name, name, life, role.main, self._note_end)
+        role.process = self.world.start(role.machine, name, life, role.main, self._note_end)
 
     def start_later(self, name: str, seconds: float) -> None:
         """Start a process after a while."""

@@ -53,6 +53,7 @@ class Habits(NamedTuple):
     only_forces: bool = False
     patience: float = 0.0  # seconds more for each change
     newest_protocol: bool = False  # goes over to it, sooner or later
+    records_addresses: bool = False  # of voters that were renumbered, as status advises
 
 
 class Wish(NamedTuple):
@@ -97,10 +98,17 @@ class Administrator:
         if present.open and self._random.random() < 0.5:
             return Wish("finish", _finish)
         spares = await look_for_spares(self._visit, standing)
+        return self._mend(standing) or self._choose(present, spares)
+
+    def _mend(self, standing: KnownConfiguration) -> Wish | None:
+        """Do what status advises about voters that are elsewhere, or have another disk."""
+        moved = {f"address.{each.name}": each.found for each in standing.voters if each.found}
+        if moved and self.habits.records_addresses:
+            return Wish("addresses", _setting(moved))
         lost = [each.name for each in standing.voters if each.condition and not each.is_meant]
         if lost and self._random.random() < 0.7:
             return Wish("replace a lost disk", _finish, lost[0])
-        return self._choose(present, spares)
+        return None
 
     def _choose(self, present: Configuration, spares: Sequence[SpareState]) -> Wish:
         names = [member.name for member in present.members]

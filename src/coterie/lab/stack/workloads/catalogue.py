@@ -31,7 +31,7 @@ from coterie.lab.stack.workloads.locks import (
     SeveralLocks,
     SharedLocks,
 )
-from coterie.lab.stack.workloads.mix_ups import Installations, MixedDisks, SetBackDisks
+from coterie.lab.stack.workloads.mix_ups import Installations, MixedDisks, Renumbering, SetBackDisks
 from coterie.lab.stack.workloads.operators import (
     Breaks,
     EditedFiles,
@@ -51,6 +51,7 @@ from coterie.lab.stack.workloads.outages import (
 from coterie.lab.stack.workloads.store import Bank, DisksOfSites, FarBank, LivesOfSites
 from coterie.lab.stack.workloads.store_mixture import Mixture
 from coterie.lab.stack.workloads.values import ChangedValues, Values
+from coterie.lab.stack.workloads.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from coterie.lab.stack.workloads.workload import Workload
@@ -72,6 +73,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "shared-line": FirstComeFirstServed,  # with some that share
     "once-per-lease": OncePerLease,
     "impatience": OncePerLease,  # who ask again at once
+    "witnesses": Witnesses,
     "circles": Circles,
     "far-circles": Circles,  # with nodes far away
     "classic": ClassicLocks,
@@ -97,6 +99,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "installations": Installations,
     "mixed-disks": MixedDisks,
     "set-back-disks": SetBackDisks,
+    "renumbering": Renumbering,
     "small-changes": SmallChanges,
     "huge-times": HugeTimes,
     "forces": Forces,

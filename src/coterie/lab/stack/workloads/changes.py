@@ -199,13 +199,19 @@ class Changes(LeasedLocks):
     # Programs
 
     async def program(self, process: Process) -> None:
-        """Take locks; some programs know only one node of the file, which may be removed."""
+        """Take locks."""
         random = self.scene.random(process)
-        nodes = self.known_nodes()
-        known = random.sample(nodes, random.choice((1, len(nodes))))
-        async with connect(self.url_of(known)) as coordinator, asyncio.TaskGroup() as group:
+        async with (
+            connect(self.url_of(self._known(random))) as coordinator,
+            asyncio.TaskGroup() as group,
+        ):
             for number in range(random.choice((1, 1, 2))):
                 group.create_task(self._use(process, coordinator, number))
+
+    def _known(self, random: Random) -> list[str]:
+        """Return what a program knows: all nodes of the file, or only one, which may be removed."""
+        nodes = self.known_nodes()
+        return random.sample(nodes, random.choice((1, len(nodes))))
 
     def _judge_error(self, process: Process, use: str, error: Exception) -> None:
         """Accept no loss when the first change after all faults is long complete."""

@@ -12,21 +12,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.membership.config import convert
 from coterie.cluster.url import make_visit
+from coterie.cluster.wire.link import DIAL_SECONDS_MAX
 from coterie.lab.stack.scene.monitors import LockMonitor
 from coterie.lab.stack.workloads.administrator import LEASE_SHARES, Habits
 from coterie.lab.stack.workloads.changes import Changes
+from coterie.lab.stack.workloads.locks import LeasedLocks
 from coterie.lab.stack.workloads.workload import PORT
 from coterie.lab.stack.world import ViolationError
 from coterie.locks import connect
 from coterie.locks.internals import engine_of
 
 if TYPE_CHECKING:
+    from random import Random
+
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership.config import Config
     from coterie.lab.stack.scene.scene import Scene
+    from coterie.lab.stack.workloads.administrator import Administrator
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Coordinator
 
+UNRECORDED_LEASES = 4  # in which programs go on, when they have had the time to call every address
 FORMING_SECONDS = 5.0  # within which an installation forms when nothing goes wrong
 # A disk that was set back has forgotten promises, votes and tokens. The pages on change and backup promise
 # nothing then, and status shows nothing: so nothing of this is judged from then on, for any lock.
@@ -206,6 +212,74 @@ class Installations(Changes):
             self.scene.locks.grants += monitor.grants
         self.scene.counts["installations"] = len(self._living())
         super().finish()
+
+
+class Renumbering(Changes):
+    """Nodes that get other addresses, one or all, and keep their disks; all addresses are known to all.
+
+    They are found by their disks: programs get their locks before an administrator records where nodes are.
+    """
+
+    sizes: ClassVar[tuple[int, ...]] = (1, 3, 3, 5)
+    kinds: ClassVar[tuple[str, ...]] = ("renumber", "renumber", "kill", "reset", "terminate")
+    faults_least = 1
+    faults_most = 6
+    spares: ClassVar[tuple[str, ...]] = ()
+    aimed_share: ClassVar[float] = 0.0  # or voters would end when all is well
+    prologue_seconds: ClassVar[float] = (
+        FORMING_SECONDS  # a file has no disks by which to find nodes
+    )
+    habits: ClassVar[Habits] = Habits(voters_min=5, failures_borne_min=0, records_addresses=True)
+
+    def __init__(self, scene: Scene) -> None:
+        """Prepare for one run."""
+        super().__init__(scene)
+        scene.hosts.update({name: [name, name.replace("n", "s")] for name in self.nodes})
+        self._search_seconds = DIAL_SECONDS_MAX * len(self.known_nodes())
+
+    def known_nodes(self) -> list[str]:
+        """Name all addresses that nodes may have."""
+        return [host for hosts in self.scene.hosts.values() for host in hosts]
+
+    def _known(self, random: Random) -> list[str]:
+        del random
+        return self.known_nodes()
+
+    def _visit(self) -> Visit:
+        return make_visit(self.url())
+
+    def _config_of(self, process: Process) -> Config:
+        """Read the file with the present addresses."""
+        del process
+        for name, hosts in self.scene.hosts.items():
+            self.config["nodes"][name]["address"] = f"{hosts[0]}:{PORT}"
+        return self.parsed
+
+    def start(self) -> None:
+        """Put everything on stage; for a while all is well, and nothing new on record."""
+        super().start()
+        self.stop_at += self._search_seconds + UNRECORDED_LEASES * self.plan.lease
+
+    async def _administer_in_peace(
+        self, process: Process, administrator: Administrator, random: Random
+    ) -> None:
+        await asyncio.sleep(self._search_seconds + UNRECORDED_LEASES * self.plan.lease)
+        await super()._administer_in_peace(process, administrator, random)
+
+    def _judge_error(self, process: Process, use: str, error: Exception) -> None:
+        """Accept no loss when each node can have been found, whatever is on record."""
+        if self.world.now > self.plan.quiet_from + self._search_seconds:
+            LeasedLocks._judge_error(self, process, use, error)  # noqa: SLF001
+
+    def finish(self) -> None:
+        """See that the last change has left each address on record where its node is."""
+        super().finish()
+        voters = [node.voting.voter for _, node in self._running.values()]
+        known = [each.configuration for each in voters if each.configuration is not None]
+        newest = max(known, key=lambda each: each.number)
+        for member in newest.members:
+            if member.address != f"{self.scene.hosts[member.name][0]}:{PORT}":
+                raise ViolationError("found", f"{member.name} is on record at {member.address}")
 
 
 def follows(coordinator: Coordinator) -> str:

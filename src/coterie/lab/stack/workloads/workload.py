@@ -66,7 +66,7 @@ class Workload(ABC):
         for name in self.nodes:
             self.scene.cast(name, self.node, is_node=True)
         for name in self.programs:
-            self.scene.cast(name, self.program, is_node=False)
+            self.scene.cast(name, self.program, is_node=False, beside=self.beside(name))
         for name in self.nodes:
             folder = self.world.machines[name].disk.folder
             node = {"address": f"{name}:{PORT}", "store": f"{name}:{STORE_PORT}"}
@@ -79,6 +79,11 @@ class Workload(ABC):
 
     def prepare(self) -> None:  # noqa: B027 - for most nothing was there before
         """Let happen what happened before, when all machines of the file are there and nothing runs."""
+
+    def beside(self, program: str) -> str:
+        """Return the node on whose machine a program runs; none: it has one of its own."""
+        del program
+        return ""
 
     def locks_of(self, process: Process) -> LockMonitor:
         """Return what judges the holds of a process."""

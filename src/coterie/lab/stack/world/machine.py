@@ -141,6 +141,7 @@ class Process:
         self.dies_with_power = False
         self.died_in_turn = False  # so what it knew last may never have been on its disk
         self.at_end_of_turn: list[Callable[[], None]] = []
+        self.at_end: list[Callable[[], None]] = []  # what the kernel does when it has ended
         self.loop = Loop(self)
         self.system = SimulatedSystem(self)
         self.error: BaseException | None = None
@@ -220,6 +221,8 @@ class Process:
                 socket.vanish()
             else:
                 socket.close(self.true_now())
+        for report in self.at_end:
+            report()
         self.world.bury(self)
 
     def vanish(self) -> None:

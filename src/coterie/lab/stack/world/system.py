@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING
 
 from coterie.lab.stack.world.syncer import SimulatedSyncer
+from coterie.lab.stack.world.watch import SimulatedWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from coterie.lab.stack.world.machine import Process
 
@@ -42,8 +43,18 @@ class SimulatedSystem:
         return self._process.pid
 
     def life(self, children: Sequence[int] | None = ()) -> str:
-        """Return nothing: no process of a simulated machine can see another end."""
-        return ""
+        """Name this process, which has no children, in a world in which others can see it end."""
+        if not self._machine.world.has_witnesses:
+            return ""
+        return f"{self._machine.boot_id} 1 0 " + ("" if children is None else f"{self.pid()}:1")
+
+    def is_near(self, life: str) -> bool:
+        """Return whether a life is of this machine, and of this run of it."""
+        return life.partition(" ")[0] == self._machine.boot_id
+
+    def watch(self, tell: Callable[[str], None]) -> SimulatedWatch:
+        """Return what tells of each watched life when it has ended."""
+        return SimulatedWatch(self._process, tell)
 
     def host_name(self) -> str:
         """Return the name of the machine."""

@@ -64,6 +64,7 @@ class World:
         self.random = Random(f"{seed}/world")
         self.network = Network(self, Random(f"{seed}/network"))
         self.machines: dict[str, Machine] = {}
+        self.has_witnesses = False  # whether processes of one machine see each other end
         self.shelf: list[
             Machine
         ] = []  # for disks that no machine has now: they are never switched on

@@ -2,15 +2,23 @@
 import { render } from "./vendor/preact.js";
 import { signal } from "./vendor/signals.js";
 import { Head, html } from "./ui.js";
+import { Branches, Compared } from "./lab/branches.js";
 import { Picture, zoomBy, zoomWhole } from "./lab/picture.js";
-import { Branches, Events, Explanation, Moves, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
+import { Events, Explanation, Moves, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
 import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, playAddress, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
 import { Scenario } from "./lab/scenario.js";
-import { States } from "./lab/state.js";
+import { Code, States } from "./lab/state.js";
 
-// A page that was saved as a file shows one run, and does without the rest.
-const lessons = saved ? null : await import("./lab/lesson.js");
-const challenges = saved ? null : await import("./lab/challenge.js");
+// Lessons and challenges are fetched when one is opened first. A page that was saved as a file does without them.
+let lessons = null, challenges = null;
+
+async function loadTeaching() {
+  if (lessons !== null || saved) return;
+  const [lesson, challenge] = await Promise.all([import("./lab/lesson.js"), import("./lab/challenge.js")]);
+  await lesson.loadLessons();
+  lessons = lesson;
+  challenges = challenge;
+}
 
 // Pages that are fetched when they are opened; each has `open` and `Main`, maybe `KEYS`, and `close` to end its work.
 const OTHERS = {
@@ -146,7 +154,7 @@ function Page() {
     ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="play ${task.value ? "with-task" : ""}">
       ${lessons && task.value && html`<div class="task"><${lessons.Lesson} /><${challenges.Challenge} /></div>`}
       <div class="run-area"><${Scenario} /><${Verdict} /><${Picture} /><${TimeBar} />${!task.value && html`<${Explanation} />`}
-        <div class="two"><${Moves} /><${States} /><${Events} /><${Branches} /></div></div>
+        <div class="two"><${Moves} /><${States} /><${Events} /><${Code} /><${Branches} /></div><${Compared} /></div>
     </main>`}
     <p class="hidden-text" aria-live="polite">${said.value}</p>
     ${sheet.value && html`<${Keys} />`}`;
@@ -155,13 +163,17 @@ function Page() {
 render(html`<${Page} />`, document.getElementById("page"));
 document.addEventListener("keydown", press);
 
+let asked = 0;
+
 async function openHere() {
-  const hash = location.hash;
+  const hash = location.hash, mine = ++asked;
+  if (/^#\/(learn|break)/.test(hash)) await loadTeaching();
+  if (mine !== asked) return;
   const lesson = await lessons?.openLesson(hash);
   if (lesson?.editor) { other.value = { name: lesson.editor, page: await import(OTHERS[lesson.editor]) }; return; }
   if (await openOther(hash) || lesson || await challenges?.openChallenge(hash)) return;
   openAddress(hash);
 }
 addEventListener("hashchange", openHere);
-await Promise.all([loadCatalogue(), lessons?.loadLessons()]);
+await loadCatalogue();
 openHere();

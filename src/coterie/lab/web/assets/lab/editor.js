@@ -99,7 +99,7 @@ class ProofEditor extends Editor {
     batch(() => {
       this.refusal.value = line.refusal?.error ?? "";
       if (!line.refusal) this.seen.value = { ...now, ...taken[line.type]() };
-      if (line.type === "proof" || line.type === "missing") this.answer.value = line;
+      if (line.type === "proof") this.answer.value = line;
     });
   }
 }

@@ -3,7 +3,7 @@ import { html } from "../ui.js";
 import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
 import { signal } from "../vendor/signals.js";
 import { Diagram, Geometry, Names, isStill, layoutOf, travel } from "./diagram.js";
-import { lessons } from "./lesson.js";
+import { lessons, loadLessons } from "./lesson.js";
 import { ask, complain, problem } from "./run.js";
 
 const FIRST = "maekawa 3 variant=basic";
@@ -46,6 +46,7 @@ const film = signal(null); // {steps, history}
 
 export async function open() {
   document.title = "coterie lab";
+  if (lessons.value.length === 0) loadLessons();
   if (film.value) return;
   try {
     const question = { first: FIRST, moves: MOVES, cursor: MOVES.length };

@@ -6,8 +6,8 @@ import { kindOf } from "./kinds.js";
 import { messageOf } from "./diagram.js";
 import { ViewButtons, found, freeMoves, pointed } from "./picture.js";
 import {
-  ask, branches, catalogue, complain, cursor, effectiveBound, fates, findViolation, first, go, hidden, looked, make, makeNow, moves,
-  outcome, place, problem, redo, request, saved, searching, soon, steps, takeBranch, undo,
+  ask, catalogue, complain, cursor, effectiveBound, fates, findViolation, first, go, hidden, looked, make, makeNow, moves,
+  outcome, place, problem, redo, request, saved, searching, soon, steps, undo,
 } from "./run.js";
 import { Properties } from "./state.js";
 
@@ -113,13 +113,6 @@ function Move({ move, number }) {
     <kbd>${number < 10 ? number : ""}</kbd><span class="to">${move.process || ""}</span>
     <span class="what">${message ? html`receives <span class="k-${kindOf(message.label)}">${message.label}</span> from ${message.sender}` : CALLS[verb] ?? move.text}<span class="typed"> ${move.text}</span></span>
     ${fate && html`<span class="fate" title=${fate.text}><span>${fate.sign} </span>${fate.text.startsWith("outside the bound") ? fate.text : `${fate.word}${fate.moves ? ` in ${fate.moves}` : ""}`}</span>`}</button></li>`;
-}
-
-export function Branches() {
-  if (branches.value.length === 0) return null;
-  return html`<section class="card"><div class="section-line"><h2>Branches</h2></div><ul class="plain">
-    ${branches.value.map((branch, i) => html`<li key=${i}><button type="button" class="link" onClick=${() => takeBranch(branch)}>${branch.moves.length} moves, to ${branch.moves.at(-1)}</button></li>`)}
-  </ul></section>`;
 }
 
 const wanted = signal(""); // what is looked for among the events

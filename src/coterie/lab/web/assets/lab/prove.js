@@ -148,7 +148,7 @@ function Row({ item, kind, isOpen }) {
   const isOut = read().without.includes(item.name); // the reader is ahead of the server
   const known = judged[item.name];
   const loss = losses[item.name];
-  const [sign, look] = isOut ? ["–", "quiet"] : kind === "axiom" ? ["·", "quiet"] : known ? OUTCOMES[known.outcome] : ["…", "quiet"];
+  const [sign, look] = isOut ? ["–", "quiet"] : kind === "axiom" ? ["·", "quiet"] : known ? OUTCOMES[known.outcome] : [ended ? "?" : "…", "quiet"];
   const said = isOut ? "left out" : known && known.outcome !== "kept" ? lostBy(known) : known ? (kind === "follows" ? "follows" : "kept") : "";
   return html`<li class=${isOut ? "left-out" : ""}>
     <div class="clause-row"><button type="button" class="link clause-name" aria-expanded=${isOpen} onClick=${() => { opened.value = isOpen ? " " : item.name; }}>

@@ -1,7 +1,8 @@
 // What the last move has changed, and why processes wait; all that they know on demand.
 import { html } from "../ui.js";
+import { useEffect } from "../vendor/hooks.js";
 import { signal } from "../vendor/signals.js";
-import { cursor, fates, first, place, saved, states, steps } from "./run.js";
+import { ask, complain, cursor, fates, first, moves, place, saved, states, steps } from "./run.js";
 
 const isWhole = signal(false); // whether all fields are shown
 
@@ -50,6 +51,24 @@ function Deadlocks() {
   const told = new Map(reasons().filter((each) => each.deadlock).map((each) => [membersOf(each), each]));
   return [...told.values()].map((each) => html`<div key=${each.core.join()} class="why"><h3 class="bad">✕ A ${each.deadlock} of ${membersOf(each)}</h3>
     <ul>${each.sentences.map((sentence) => html`<li key=${sentence}>${sentence}</li>`)}</ul></div>`);
+}
+
+const isCodeShown = signal(false);
+const code = signal([]); // of the last move: handlers with their lines
+
+/** The source that the last move has run, fetched while it is shown. */
+export function Code() {
+  useEffect(() => {
+    if (!isCodeShown.value) return undefined;
+    let isOld = false;
+    ask("/api/code", { first: first.value, moves: moves.value, cursor: cursor.value }).then((found) => { if (!isOld) code.value = found; }, complain);
+    return () => { isOld = true; };
+  }, [isCodeShown.value, place.value]);
+  if (saved) return null;
+  return html`<details class="card code" open=${isCodeShown.value} onToggle=${(event) => { isCodeShown.value = event.currentTarget.open; }}><summary><h2>The code of this move</h2></summary>
+    ${isCodeShown.value && (code.value.length === 0 ? html`<p class="quiet">${cursor.value === 0 ? "No move has been made yet." : "This move calls no handler."}</p>`
+      : code.value.map((handler) => html`<figure key=${handler.name}><figcaption class="small quiet mono">${handler.name}</figcaption>
+        <pre tabindex="0" aria-label="${handler.name}; lines that were executed are marked">${handler.lines.map((line) => html`<span key=${line.number} class=${line.ran ? "ran" : ""}>${line.ran ? "▸ " : "  "}${line.text}</span>`)}</pre></figure>`))}</details>`;
 }
 
 export function Properties() {
