@@ -54,7 +54,8 @@ ROOMS = {
     "lab.play": "algorithms.deadlock catalogue coteries diagram errors lab.explore lab.prove"
     " lab.scenario lab.serializability lab.simulate lab.trials process trace transactions"
     " transactions.schemes",
-    "lab.prove": "algorithms.mutex catalogue clocks diagram errors lab.explore lab.trials process"
+    "lab.prove": "algorithms.election algorithms.mutex catalogue clocks diagram errors lab.explore"
+    " lab.trials process"
     " transactions transactions.site",
     "lab.scenario": "catalogue errors process trace",
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",

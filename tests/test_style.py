@@ -53,7 +53,6 @@ IMPURE = (
 VARIANT = "a published variant beside the algorithm, which it differs from in one rule"
 ONLY_SUBCLASSES = {
     "coterie.algorithms.election.bully.Bully": VARIANT,
-    "coterie.algorithms.election.ring.Ring": VARIANT,
     "coterie.algorithms.mutex.permission.centralized.coordinator.Centralized": VARIANT,
     "coterie.algorithms.mutex.permission.lamport.Lamport": VARIANT,
     "coterie.algorithms.mutex.quorum.fault_tolerant.process.FaultTolerant": VARIANT,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.algorithms.election.bully import Bully
+from coterie.algorithms.election.ring import Ring
 from coterie.algorithms.mutex.permission.centralized.coordinator import Centralized
 from coterie.algorithms.mutex.permission.lamport import Lamport
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
@@ -577,6 +578,31 @@ def test_a_bug_in_the_leased_lock_is_noticed(name: str, monkeypatch: pytest.Monk
     held = hold(entry.page, entry.link, entry.link.build(trial, "all"), trial)
     assert held.trouble
     assert words in held.trouble
+
+
+RING = {
+    "passes over one that lives": (
+        "_pass_on",
+        "        out.send(to, message)\n",
+        "        out.send(self._successor(to), message)\n",
+        "behind a list are members and the dead",
+    ),
+    "follows the lowest": (
+        "_announce",
+        "highest = max(message.ring)",
+        "highest = min(message.ring)",
+        "no process that lives is higher than a leader",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RING)
+def test_a_bug_in_the_ring_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, old, new, words = RING[name]
+    monkeypatch.setattr(Ring, method, getattr(broken_class(Ring, old, new), method))
+    entry = library.find("ring")
+    troubles = [held.trouble for held in hold_all(entry, [Trial(3, 1, crashes=1)])]
+    assert words in troubles[0]
 
 
 CHANGE = Trial(3, 1, runs=10, restarts=2)
