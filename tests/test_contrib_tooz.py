@@ -276,7 +276,7 @@ def test_members_are_what_coterie_shows(here: str) -> None:
         assert driver.get_groups().get() == []
 
 
-def test_a_cluster_has_locks_and_leaders_and_no_groups(tmp_path: Path) -> None:
+def test_a_cluster_has_locks_leaders_and_groups(tmp_path: Path) -> None:
     with SUPPLIERS["coterie"](tmp_path / "server") as supplier, started(supplier.url()) as driver:
         with driver.get_lock(b"k"):
             assert not driver.get_lock(b"k").acquire(blocking=False)
@@ -285,9 +285,10 @@ def test_a_cluster_has_locks_and_leaders_and_no_groups(tmp_path: Path) -> None:
         driver.run_elect_coordinator()
         assert [event.member_id for event in elected] == [b"me"]
         assert driver.get_leader(b"g").get() == b"me"
-        for call in (driver.get_groups, lambda: driver.create_group(b"g")):
-            with pytest.raises(tooz.NotImplemented, match="keeps no values"):
-                call().get()
+        driver.create_group(b"h").get()
+        driver.join_group(b"h").get()
+        assert driver.get_groups().get() == [b"h"]
+        assert driver.get_members(b"h").get() == {b"me"}
 
 
 def test_parameters_reach_the_engine() -> None:

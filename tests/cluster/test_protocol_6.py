@@ -113,6 +113,7 @@ def test_every_kind_that_version_6_knows_is_pinned_or_unchanged_in_form() -> Non
         "Accept", "Accepted", "Promise", "Reach", "Reached", "Impose", "BreakHold", "HoldBroken",
         "AskDeath", "Deaths",
         "EndAbstention", "AbstentionEnded",
+        "Look", "Seen", "ListValues", "ValueList", "GetValue", "ValueFound", "CopyValue", "ValueCopied",
     }  # fmt: skip
     kinds = {each.__name__ for each in (*FromVoter.__args__, *ToVoter.__args__)}
     assert kinds - since == (set(KINDS) | passed_on) - set(HANDSHAKE)

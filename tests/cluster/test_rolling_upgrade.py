@@ -204,7 +204,7 @@ def test_the_older_version_is_given_up_by_command_when_no_program_speaks_it(
                     with pytest.raises(
                         NotFormed,
                         match=f"program '{own_label()}' at node 'a' speaks protocol 6 at most, and protocol"
-                        " 7 is wanted",
+                        " 8 is wanted",
                     ):
                         await cluster.finalize()
                 async with new.lock("held") as held:
@@ -216,7 +216,7 @@ def test_the_older_version_is_given_up_by_command_when_no_program_speaks_it(
             with pytest.raises(Unavailable) as refused:
                 async with coterie.connect(cluster.old_url):
                     pass
-            versions = "the caller speaks protocol 6 and this node protocol 7: run a newer version"
+            versions = "the caller speaks protocol 6 and this node protocol 8: run a newer version"
             assert str(refused.value).count(versions) == 3
             assert "\n" not in str(refused.value)
             assert not cluster.strangers
@@ -238,10 +238,10 @@ def test_the_command_takes_no_other_protocol_for_the_newest(tmp_path: Path) -> N
 
             status, said = await command("protocol=6")
             assert (status, cluster.numbers) == (64, {0})
-            assert "that is done by protocol=7, got protocol=6" in said
-            status, said = await command("protocol=7")
+            assert "that is done by protocol=8, got protocol=6" in said
+            status, said = await command("protocol=8")
             assert (status, cluster.numbers) == (0, {1})
-            assert "protocol 6 -> 7" in said
+            assert "protocol 6 -> 8" in said
 
     asyncio.run(main())
 
@@ -366,7 +366,7 @@ def test_an_old_program_is_let_go_when_a_configuration_asks_for_more(
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
-    assert "does not speak protocol 7, which the cluster asks for now" in caplog.text
+    assert "does not speak protocol 8, which the cluster asks for now" in caplog.text
 
 
 def test_a_configuration_that_comes_during_the_handshake_counts(
@@ -392,14 +392,14 @@ def test_a_configuration_that_comes_during_the_handshake_counts(
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
-    assert "'old:1' does not speak protocol 7, which the cluster asks for now" in caplog.text
+    assert "'old:1' does not speak protocol 8, which the cluster asks for now" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("role", "reason"),
     [
         ("participant", "refused: the configurations differ"),  # it knows no numbers
-        ("admin", "it speaks protocol 6 at most, and the cluster asks for protocol 7 now"),
+        ("admin", "it speaks protocol 6 at most, and the cluster asks for protocol 8 now"),
     ],
 )
 def test_a_program_whose_configuration_asks_for_more_leaves_an_old_node(

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cluster.runtime import durable
+from coterie.cluster.runtime import durable, log_frames
+from coterie.cluster.runtime.log_frames import framed, unframed
 from coterie.cluster.store import log as store_log
-from coterie.cluster.store.log import StoreLog, framed, unframed
+from coterie.cluster.store.log import StoreLog
 from coterie.errors import ConfigError
 
 if sys.platform != "win32":
@@ -42,8 +43,9 @@ def let_opening(first: Callable[[Path], None], patch: pytest.MonkeyPatch) -> Non
         first(folder)
         sync(folder)
 
-    for module in (durable, store_log):
+    for module in (durable, log_frames):
         patch.setattr(module, "open_private", opening)
+    for module in (durable, store_log):
         patch.setattr(module, "sync_folder", syncing)
 
 

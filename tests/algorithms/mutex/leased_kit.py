@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 PACKAGE = "coterie.algorithms.mutex.quorum.leased"
 ORDER = (
-    "settings configuration frames votes saved succession sessions ballot bid participant voter"
-    " changer process"
+    "settings configuration stored frames votes saved register succession sessions ballot claimed bid"
+    " free_read participant voter carry changer process"
 )
 _aliases = itertools.count()
 
@@ -31,6 +31,7 @@ class Kit:
         self.configuration: Any = found["configuration"]
         self.changer: Any = found["changer"]
         self.frames: Any = found["frames"]
+        self.stored: Any = found["stored"]
         self.participant: Any = found["participant"]
         self.voter: Any = found["voter"]
 

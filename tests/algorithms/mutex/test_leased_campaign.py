@@ -150,7 +150,9 @@ MUTANTS: dict[str, Rule] = {
         "crash",
         first=22,
     ),
-    "bound is not what was handed out": Rule(Voter, "saved.encode()", 'b"1"', "crash", first=22),
+    "bound is not what was handed out": Rule(
+        Voter, "self._essence().encode()", 'b"1"', "crash", first=22
+    ),
     "revocation does not raise the floor to the end of the interval": Rule(
         Voter,
         "self._take_back(ballot, tenure, tenure.high)",

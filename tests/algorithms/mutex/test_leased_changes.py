@@ -126,7 +126,7 @@ MUTANTS: dict[str, Switch] = {
         "crash",
     ),
     "the bound of tokens is not on disk": off(
-        Voter, "saved = Saved(self.bound,", "saved = Saved(0,", "mixed", first=3
+        Voter, "return Saved(self.bound,", "return Saved(0,", "mixed", first=3
     ),
     "a promise binds no acceptance": off(
         Succession,

@@ -22,6 +22,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import coterie
+from coterie import system
+from coterie.algorithms.mutex.quorum.leased.frames import Data, SessionName, Write
+from coterie.algorithms.mutex.quorum.leased.stored import StoredValue
+from coterie.cluster.client.engine import ClusterEngine
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import SessionLost, ValueSession
 from coterie.locks.internals import engine_of
@@ -29,6 +33,7 @@ from coterie.locks.value import ValueRecord
 
 if TYPE_CHECKING:
     from coterie import Held
+    from coterie.cluster.client.participant import ParticipantHost
 
 
 def say(**words: Any) -> None:
@@ -90,6 +95,10 @@ class User:
 
     async def stop(self, name: str, data: str) -> None:
         engine, held = engine_of(self._coordinator), self._held[name]
+        if isinstance(engine, ClusterEngine):
+            late = StoredValue(held.token, 99, data.encode())
+            await self._write_to_voters(engine.group.supply, name, late)
+            return
         assert isinstance(engine, QueueEngine)
         bid = engine.group.supply.bids[name]
         assert isinstance(bid.session, ValueSession)
@@ -102,6 +111,27 @@ class User:
             say(written=await store.write(bid.ticket, record, is_alone=False))
         except (coterie.CoterieError, SessionLost):
             say(written=False)
+
+    async def _write_to_voters(self, host: ParticipantHost, name: str, late: StoredValue) -> None:
+        sessions, number = host.participant.sessions, host.participant.bids[name].number
+        frames = {
+            uplink.voter: Data(
+                SessionName(sessions.name, uplink.number, uplink.nonce),
+                uplink.posted + 1,
+                uplink.delivered,
+                sessions.clock,
+                system.now(),
+                (Write(name, number, late),),
+                sessions.number,
+                sessions.known,
+            )
+            for uplink in sessions.uplinks
+        }
+        os.kill(os.getpid(), signal.SIGSTOP)
+        for voter, frame in frames.items():
+            host.links[voter].send(frame)
+        await asyncio.sleep(0)
+        say(written=host.participant.valid(name, system.now()))
 
     async def count(self, name: str) -> None:
         for number in itertools.count(1):

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
@@ -186,7 +187,7 @@ class ClusterSupplier:
     name = "coterie"
     lease = CLUSTER_LEASE
     port = 0
-    can = frozenset({LEASED, FAILS_OVER})
+    can = frozenset({LEASED, FAILS_OVER, VALUES})
 
     def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
         self._cluster = stack.enter_context(processes(folder))
@@ -200,7 +201,11 @@ class ClusterSupplier:
 
     def start(self) -> None:
         self._cluster.start(self._victim)
-        self._cluster.wait(lambda state: state.health == 0, "the node to vote")
+        # In a thread: a test may call this within its event loop.
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(
+                self._cluster.wait, lambda state: state.health == 0, "the node to vote"
+            ).result()
 
     def suspend(self) -> None:
         self._cluster.signal(self._victim, signal.SIGSTOP)

@@ -47,7 +47,7 @@ CHANGES: dict[str, Bug] = {
     # Disks
     "a configuration is not saved": Bug(
         Voter,
-        "        self._merge(configuration.floor)\n        self._save(out)",
+        "        self._merge(configuration.floor)\n        self._save_all(out)",
         "        self._merge(configuration.floor)",
         "change-crashes",
     ),
@@ -159,8 +159,8 @@ CHANGES: dict[str, Bug] = {
     ),
     "one voter finishes a number for all": Bug(
         Changer,
-        "if rule.is_blocked_by([finish.voter for finish in ends]):",
-        "if ends:",
+        "is_finished = rule.is_blocked_by([finish.voter for finish in ends])",
+        "is_finished = bool(ends)",
         "change-pauses",
         first=26,
     ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cluster.store.log import framed, unframed
+from coterie.cluster.runtime.log_frames import framed, unframed
 from coterie.lab.stack.campaign import run_seed
 from coterie.lab.stack.points import count_points, find_points, visits
 

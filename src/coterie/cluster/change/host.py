@@ -21,6 +21,9 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Promise,
     Refused,
     Tell,
+    ValueCopied,
+    ValueFound,
+    ValueList,
 )
 from coterie.algorithms.mutex.quorum.leased.succession import follows
 from coterie.cluster.membership.membership import check_attempt, check_bound, check_decided
@@ -52,7 +55,7 @@ _DOING = {
     Phase.DECIDE: "deciding what follows configuration {}",
     Phase.OVER: "configuration {} is complete",
 }
-TELLS = (Accepted, Closed, Condition, Promise, Refused)
+TELLS = (Accepted, Closed, Condition, Promise, Refused, ValueCopied, ValueFound, ValueList)
 
 
 def _check_promise(promise: Promise) -> None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from coterie import system
 from coterie.algorithms.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
+from coterie.algorithms.mutex.quorum.leased.stored import NOTHING
 from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
-from coterie.errors import UsageError
+from coterie.cluster.client.values import ValueDesk, check_values, look_until_agreed, value_of
+from coterie.errors import LockLost, UsageError
 from coterie.locks.breaker import BROKEN
 from coterie.locks.deadlocks.search import DeadlockSearch
 from coterie.locks.deadlocks.waits import Waits
@@ -18,11 +20,13 @@ from coterie.locks.engine import follow
 from coterie.locks.leases import blockers
 from coterie.locks.leases.attempt import try_once
 from coterie.locks.leases.group import LeaseGroup
+from coterie.locks.value import follow_value
 from coterie.system.aio import Tasks, to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
+    from coterie.algorithms.mutex.quorum.leased.stored import StoredValue
     from coterie.cluster.client.access import Access
     from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.membership.membership import Membership
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from coterie.locks.leases.group import LeasedClaim
     from coterie.locks.leases.owner_query import OwnerQuery
     from coterie.locks.lock import Owner
+    from coterie.locks.value import Value
     from coterie.process import Event
 
 ClusterGroup: TypeAlias = "LeaseGroup[ParticipantHost]"
@@ -67,6 +72,7 @@ class ClusterEngine:
             detects=deadlock_detection,
         )
         self.groups: dict[float | None, ClusterGroup] = {}  # by lease; None: that of the cluster
+        self._desks: dict[ClusterGroup, ValueDesk] = {}
         self.access = access
         self._queries = Queries()
         self.search = DeadlockSearch(self.waits, self, self._held)
@@ -97,6 +103,7 @@ class ClusterEngine:
         for group in self.groups.values():
             group.close()
         self.groups.clear()
+        self._desks.clear()
         await self.access.close()
 
     def place(
@@ -163,7 +170,7 @@ class ClusterEngine:
         self, membership: Membership, lease: float | None, group: ClusterGroup
     ) -> ParticipantHost:
         upcalls = Upcalls(
-            partial(_tell, group),
+            partial(self._tell, group),
             partial(self._report, group),
             self._queries.learn,
             partial(participant_metrics, group, self.waits),
@@ -212,6 +219,79 @@ class ClusterEngine:
         """Find the tasks of other processes that hold these locks."""
         return await self._queries.holds(self.group.supply, locks)
 
+    # Values
+
+    async def read_value(self, name: str, claim: LeasedClaim | None = None) -> Value | None:
+        """Return the value of a lock; with the claim of its holder no earlier hold writes it any more."""
+        if claim is None or claim.shared:
+            return value_of(await self._look(name, NOTHING))
+        await check_values(self.group.supply)
+        return value_of(await self._desk_of(claim).read(claim))
+
+    async def write_value(
+        self, claim: LeasedClaim, sequence: int, data: bytes | None
+    ) -> Value | None:
+        """Write the value as the holder, or delete it, and return it when a quorum has it on disk."""
+        await check_values(self.group.supply)
+        desk = self._desk_of(claim)
+        return value_of(await desk.write(claim, sequence, data, self.waits.process))
+
+    async def watch_value(
+        self, name: str, check: Callable[[], None]
+    ) -> AsyncGenerator[Value | None, None]:
+        """Follow the value of a lock; a change is noticed within a fifth of a second."""
+        known = NOTHING
+
+        async def read() -> Value | None:
+            nonlocal known
+            known = await self._look(name, known)
+            return value_of(known)
+
+        async for value in follow_value(read, check):
+            yield value
+
+    async def all_values(self) -> dict[str, Value]:
+        """Return all values by their names."""
+        await check_values(self.group.supply)
+        found: dict[str, Value] = {}
+        for name in await self.group.supply.names_of_values():
+            value = await self.read_value(name)
+            if value is not None:
+                found[name] = value
+        return found
+
+    async def _look(self, name: str, known: StoredValue) -> StoredValue:
+        host = self.group.supply
+        await check_values(host)
+
+        async def settle() -> None:
+            await self._settle(name)
+
+        return await look_until_agreed(self._desk(self.group), host, name, known, settle)
+
+    async def _settle(self, name: str) -> None:
+        """Take a lock that is free, to decide what its value is."""
+        claim = self.place(name, owner=_Settler(), shared=False, lease=None, wait=False)
+        try:
+            if await claim.granted is not None:
+                await self._desk_of(claim).read(claim)
+        except LockLost:
+            pass  # the next one settles it
+        finally:
+            claim.release()
+
+    def _desk_of(self, claim: LeasedClaim) -> ValueDesk:
+        return self._desk(claim.group)
+
+    def _desk(self, group: ClusterGroup) -> ValueDesk:
+        if group not in self._desks:
+            self._desks[group] = ValueDesk(group)
+        return self._desks[group]
+
+    def _tell(self, group: ClusterGroup, event: Event) -> None:
+        if not self._desk(group).tell(event):
+            _tell(group, event)
+
     # Questions
 
     def obstacle(self, name: str) -> CoterieError | None:
@@ -234,6 +314,10 @@ class ClusterEngine:
         if not self.group.supply.reaches_a_quorum():
             raise self.group.supply.unavailable(lock)
         return await self._queries.survey(self.group.supply, lock)
+
+
+class _Settler:
+    """Owns the lock for the moment in which a value is decided."""
 
 
 def _tell(group: ClusterGroup, event: Event) -> None:

@@ -15,10 +15,13 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Answer,
     Behind,
     Downward,
+    ListValues,
     Nack,
     NewConfiguration,
     Reply,
+    Seen,
     Stale,
+    ValueList,
 )
 from coterie.algorithms.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
 from coterie.cluster.client.news import News
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
     from coterie.algorithms.mutex.quorum.leased.participant import Participant
+    from coterie.algorithms.mutex.quorum.leased.stored import StoredValue
     from coterie.cluster.membership.discovery import KnownMembership
     from coterie.cluster.membership.membership import Membership
     from coterie.cluster.wire.handshake import Identity
@@ -159,6 +163,7 @@ class ParticipantHost:
         self._awaited: Configuration | None = None  # that is confirmed, and is not passed on
         self._makes_links = links
         self._tasks = Tasks()
+        self._pages: dict[tuple[ProcessId, str], asyncio.Future[ValueList]] = {}  # that are awaited
         self._leaving: list[str] = []  # locks that are given back at the end of this turn
         hosted = HostedParticipant(self.participant, identity.name)
         self._host = Host(hosted, self._send, self._hear, counts_sleep=True)
@@ -294,6 +299,56 @@ class ParticipantHost:
         """Give up waiting for a lock."""
         self._host.step(self.participant.withdraw, lock)
 
+    def read_value(self, lock: str) -> None:
+        """Read the value of a lock that is held alone."""
+        self._host.step(self.participant.read, lock)
+
+    def write_value(self, lock: str, value: StoredValue) -> None:
+        """Write the value of a lock that is held alone."""
+        self._host.step(self.participant.write, lock, value)
+
+    def look_at_value(self, lock: str, known: StoredValue, *, settles: bool) -> None:
+        """Ask what the value of a lock is, without the lock."""
+        self._host.step(partial(self.participant.look, settles=settles), lock, known)
+
+    async def names_of_values(self) -> list[str]:
+        """Return the names that have values, or had: what a quorum of voters lists."""
+        while self.reaches_a_quorum():
+            names: set[str] = set()
+            heard: list[ProcessId] = []
+            for voter in self.reachable():
+                listed = await self._list_values(voter)
+                if listed is not None:
+                    heard.append(voter)
+                    names.update(listed)
+            if self.quorums.contains_quorum(heard):
+                return sorted(names)
+        raise self.unavailable("values of locks")
+
+    async def _list_values(self, voter: ProcessId) -> list[str] | None:
+        """Return the names of the values at one voter, page by page; None if it does not answer in time."""
+        names: list[str] = []
+        while True:
+            after = names[-1] if names else ""
+            page: asyncio.Future[ValueList] = asyncio.get_running_loop().create_future()
+            self._pages[voter, after] = page
+            self._send(voter, ListValues(self.membership.configuration.number, after))
+            try:
+                async with asyncio.timeout(self.lease):
+                    listed = await page
+            except TimeoutError:
+                return None
+            finally:
+                self._pages.pop((voter, after), None)
+            names += [name for name, _ in listed.values]
+            if not listed.more:
+                return names
+
+    def _take_page(self, voter: ProcessId, listed: ValueList) -> None:
+        page = self._pages.get((voter, listed.after))
+        if page is not None and not page.done():
+            page.set_result(listed)
+
     def ask(self, voter: ProcessId, question: msgspec.Struct) -> None:
         """Send a question that is no part of the protocol."""
         self._send(voter, question)
@@ -369,11 +424,10 @@ class ParticipantHost:
             case NewConfiguration(configuration):
                 if (confirmed := self._confirm(voter, configuration)) is not None:
                     self._await_voters(confirmed)
-            case Stale(configuration):
-                if (confirmed := self._confirm(voter, configuration)) is not None:
-                    self._receive_about_configurations(voter, Stale(confirmed))
-            case Behind():
+            case Stale() | Behind() | Seen():
                 self._receive_about_configurations(voter, frame)
+            case ValueList():
+                self._take_page(voter, frame)
             case AskOwner():
                 self._send(voter, self._upcalls.report(frame))
             case AskDeath():
@@ -395,7 +449,12 @@ class ParticipantHost:
         if not is_left and sessions.uplink(voter).grace and voter not in self._abstentions:
             self.ask_why([voter])
 
-    def _receive_about_configurations(self, voter: ProcessId, frame: Stale | Behind) -> None:
+    def _receive_about_configurations(self, voter: ProcessId, frame: Stale | Behind | Seen) -> None:
+        if isinstance(frame, Stale):
+            confirmed = self._confirm(voter, frame.configuration)
+            if confirmed is None:
+                return
+            frame = Stale(confirmed)
         if voter in self.participant.sessions.voters:
             self._host.step(self.participant.receive, voter, frame)
 

@@ -252,6 +252,11 @@ class Host:
         if self._gathered_bytes > GATHERED_BYTES_MAX:
             self.sync()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether steps wait for the disk: what they changed may be forgotten yet, and no message has told of it."""
+        return self._gathered is not None or self._on_its_way is not None
+
     def sync(self) -> None:
         """Block until all that waits for the disk is there, and let it out."""
         while self._on_its_way is not None or self._gathered is not None:

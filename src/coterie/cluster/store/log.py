@@ -15,28 +15,20 @@ it, so an old log is never played after a new snapshot.
 
 from __future__ import annotations
 
-import struct
-from typing import TYPE_CHECKING, Literal
-from zlib import crc32
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from coterie import system
 from coterie.cluster.runtime.descriptors import Reserve
-from coterie.cluster.runtime.durable import FolderLock, open_private, replace, sync_folder
+from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
+from coterie.cluster.runtime.log_frames import framed, is_torn, open_log, unframed
 from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from io import FileIO
     from pathlib import Path
-
-HEAD = struct.Struct(">II")  # length and checksum of what follows
-
-
-def open_log(path: Path, mode: Literal["wb", "ab"]) -> FileIO:
-    """Open a file that its owner alone can read, if it is made here."""
-    return open(path, mode, buffering=0, opener=open_private)
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -141,7 +133,7 @@ class StoreLog:
         path = self._path(self._number)
         content = path.read_bytes() if path.exists() else b""
         frames, end = unframed(content)
-        if not _is_torn(content, end):
+        if not is_torn(content, end):
             raise _damaged(path, end)
         records: list[bytes] = []
         for frame in frames:
@@ -165,35 +157,6 @@ class StoreLog:
                 # sometimes: a log of a snapshot that was never completed is left
                 other.unlink(missing_ok=True)
         return open_log(path, "ab")
-
-
-def framed(content: bytes) -> bytes:
-    """Return a frame with its head."""
-    return HEAD.pack(len(content), crc32(content)) + content
-
-
-def unframed(content: bytes) -> tuple[list[bytes], int]:
-    """Return the frames up to the first that is not sound, and where the last of them ends."""
-    frames = []
-    place = 0
-    while place + HEAD.size <= len(content):
-        length, checksum = HEAD.unpack_from(content, place)
-        frame = content[place + HEAD.size : place + HEAD.size + length]
-        if not length or len(frame) < length or crc32(frame) != checksum:
-            # sometimes: a record at the end of a log is torn
-            break
-        frames.append(frame)
-        place += HEAD.size + length
-    return frames, place
-
-
-def _is_torn(content: bytes, end: int) -> bool:
-    """Return whether what follows the sound frames can be one that a crash has cut short."""
-    rest = content[end:]
-    if len(rest) < HEAD.size or not any(rest):
-        return True
-    length, _ = HEAD.unpack_from(rest)
-    return HEAD.size + int(length) >= len(rest)
 
 
 def _damaged(path: Path, place: int) -> ConfigError:

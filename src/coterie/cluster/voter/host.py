@@ -16,7 +16,11 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Beat,
     Bye,
     Close,
+    CopyValue,
     Data,
+    GetValue,
+    ListValues,
+    Look,
     NewConfiguration,
     Obituary,
     Prepare,
@@ -119,10 +123,8 @@ class VoterHost:
         self.awaited: list[str] = []  # nodes that have to say first which numbers were used
         self.programs = Programs(node)
         self.received: Counter[str] = Counter()  # frames, by kind
-        self._runs = False
-        self._time = clock.RunningClock()
-        self._storage = storage
-        self._new_cluster = new_cluster
+        self._runs, self._time = False, clock.RunningClock()
+        self._storage, self._new_cluster = storage, new_cluster
         self._hosted = HostedVoter(
             Voter(None if membership.decided else membership.configuration),
             self._after_ring,
@@ -134,6 +136,7 @@ class VoterHost:
             self.programs.send,
             self._hear,
             storage=storage or NoDisk(),
+            log=storage,  # without a disk there are no values, which are all that is appended
             on_disk_failure=on_disk_failure,
         )
         self._operator_desk = self._make_operator_desk(reach)
@@ -416,6 +419,7 @@ class VoterHost:
                 | Close()
                 | Prepare()
                 | Accept()
+                | CopyValue()
                 | Impose()
                 | BreakHold()
                 | EndAbstention()
@@ -423,6 +427,8 @@ class VoterHost:
                 self._operator_desk.receive(number, frame)
             case Data() | Beat() | Probe() | Term() | Bye():
                 self._take(number, identity, frame)
+            case Look() | ListValues() | GetValue():
+                self.host.step(self.voter.receive, number, frame)
             case AskDeath() | Deaths():
                 self._hear_of_death(number, identity, frame)
             case FindOwners():

@@ -55,6 +55,7 @@ class HostedVoter:
         end, or if the operator vouches that no program has been granted anything before.
         """
         if self.resumed:
+            self.voter.recall(out)
             self.voter.armed = math.inf
             self.voter.ring(VOTER, out)
             return

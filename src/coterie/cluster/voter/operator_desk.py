@@ -6,9 +6,17 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from coterie.algorithms.mutex.quorum.leased.frames import Accept, Close, Prepare, Query
+from coterie.algorithms.mutex.quorum.leased.frames import (
+    Accept,
+    Close,
+    CopyValue,
+    GetValue,
+    ListValues,
+    Prepare,
+    Query,
+)
 from coterie.cluster.membership.membership import check_attempt, check_decided, check_heard
-from coterie.cluster.wire.frames import PROTOCOL
+from coterie.cluster.wire.frames import FIRST_NUMBERED
 from coterie.cluster.wire.voter_frames import (
     AbstentionEnded,
     BreakHold,
@@ -97,7 +105,7 @@ class OperatorDesk:
                 self._programs.send(number, self._end_abstention(number))
             case Reach(name, address):
                 self._reach(name, address, partial(self._programs.send, number))
-            case Query() | Close() | Prepare() | Accept():
+            case Query() | Close() | Prepare() | Accept() | ListValues() | GetValue() | CopyValue():
                 if isinstance(frame, Prepare | Accept):
                     check_attempt(frame.attempt)
                 if isinstance(frame, Accept):
@@ -150,7 +158,7 @@ class OperatorDesk:
         owners = [tenure.claim.participant for tenure in tenures]
         labels = {name: programs.labels.get(name, "unknown") for name in owners}
         too_old = tuple(
-            labels[name] for name in owners if programs.version(name, membership) < PROTOCOL
+            labels[name] for name in owners if programs.version(name, membership) < FIRST_NUMBERED
         )
         told = () if too_old else tuple(labels.values())
         if told:

@@ -6,7 +6,8 @@ written and synced, takes the name, and the directory is synced. A checksum tell
 end from one that was written so: half a number would be a smaller one. `abstention` says for how long
 to give no votes after a start, until `bound` says it as well: an earlier version reads a bound alone, and
 a lease in the file of the cluster may have become shorter since votes were given. `identity` is drawn when the
-directory is made: a node that comes back without it is another voter. Once anything but a bound was
+directory is made: a node that comes back without it is another voter. `values` has the records that were appended
+to `bound` since, as soon as there are values of locks. Once anything but a bound was
 saved, the two belong together. `memory` is written by an orderly end and taken away before the next
 start serves, so it is never used twice; it counts only in the run of the machine and the time
 namespace that wrote it, whose clock its times are readings of.
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie import system
+from coterie.algorithms.mutex.quorum.leased.register import Register
 from coterie.algorithms.mutex.quorum.leased.saved import is_unnumbered
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.runtime.descriptors import Reserve
@@ -33,10 +35,11 @@ from coterie.cluster.runtime.durable import (
     replace,
     sync_folder,
 )
+from coterie.cluster.voter.value_log import ValueLog
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 
@@ -45,7 +48,7 @@ DECIDED = "decided"  # the same, if what was saved says more than a bound
 VOUCHED = (
     "vouched"  # the same, if an operator has vouched that nothing was lost with an earlier disk
 )
-MEMORY_VERSION = 2  # of the form and the meaning of a `Memory`; another one is not read
+MEMORY_VERSION = 3  # of the form and the meaning of a `Memory`; another one is not read
 
 
 def _checksum(value: bytes) -> bytes:
@@ -73,6 +76,7 @@ class Storage:
         self._abstention = folder / "abstention"
         self._memory = folder / "memory"
         self._identity = folder / "identity"
+        self._log = ValueLog(folder / "values")
         self.identity = ""  # of this directory, when it is open
         self.is_old = False  # it was written before directories had identities
         self.is_vouched = (
@@ -158,15 +162,17 @@ class Storage:
 
     def close(self) -> None:
         """Let another process have the directory."""
+        self._log.close()
         self._reserve.empty()
         self._lock.release()
 
     def load(self) -> tuple[bytes, Sequence[bytes]]:
-        """Return what was saved, empty if there is nothing; nothing is ever appended to it."""
+        """Return what was saved, empty if there is nothing, and what was appended to it since."""
         value = self._read(self._bound, "is damaged, so tokens that only grow cannot be promised")
+        records = self._log.read(value)
         if is_unnumbered(value):
             value = b" ".join((value, self._read_abstention())).rstrip()
-        return value, ()
+        return value, records
 
     def _read_abstention(self) -> bytes:
         problem = "is damaged, so it is unknown for how long votes of an earlier start count"
@@ -196,6 +202,7 @@ class Storage:
                 if abstention and abstention != self._read_abstention():
                     replace(self._abstention, abstention + b" " + _checksum(abstention))
             replace(self._bound, value + b" " + _checksum(value))
+            self._log.restart(value)
             # In this order: a mark without a bound would keep a node from starting that has crashed
             # in between, though nothing rests yet on what it wanted to save. A vouch that ended before
             # there is a bound would leave a lone node without votes until an operator comes.
@@ -206,11 +213,26 @@ class Storage:
                 self._is_decided, self.is_old = True, False
                 self._write_identity()
 
+    def append(self, records: Sequence[bytes]) -> None:
+        """Write records of values, and of a bound among them; they last when they are synced."""
+        with self._reserve.lent():
+            self._log.append(records)
+
+    def sync(self, done: Callable[[OSError | None], None]) -> None:
+        """Put on disk what was appended; `done` hears on the event loop how it went."""
+        self._log.sync(done)
+
+    def wait(self) -> None:
+        """Block until a sync that is under way is over."""
+        self._log.wait()
+
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""
         with self._reserve.lent():
+            # Values are on disk already, and a start reads them there.
+            essence = msgspec.structs.replace(voter, register=Register())
             memory = Memory(
-                MEMORY_VERSION, system.boot(), configuration, voter, labels, system.now()
+                MEMORY_VERSION, system.boot(), configuration, essence, labels, system.now()
             )
             if memory.boot:
                 replace(self._memory, msgspec.msgpack.encode(memory))

@@ -9,11 +9,12 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-# A change of any frame, or of what it means, is another number. Two versions are spoken, so that
+# A change of any frame, or of what it means, is another number. Earlier versions are spoken as well, so that
 # nodes and programs can be renewed one after the other: the form of frames is agreed on for each
 # connection, with new fields at the end, and what is new in meaning is used only if the configuration
 # of the cluster says so.
-PROTOCOL = 7
+PROTOCOL = 8  # with the values of locks
+FIRST_NUMBERED = 7  # with numbered configurations, and orders of operators
 OLDEST_PROTOCOL = 6
 
 # An admin asks questions; an operator changes the cluster, and ends holds of others.

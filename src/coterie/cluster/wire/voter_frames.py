@@ -13,6 +13,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Data,
     Downward,
     LifeName,
+    Look,
     NewConfiguration,
     Session,
     Tell,
@@ -179,6 +180,7 @@ class NodeStatus(Service, frozen=True):
 ToVoter: TypeAlias = (
     Session
     | NewConfiguration
+    | Look
     | Ask
     | Impose
     | Reach

@@ -92,6 +92,11 @@ class LeasedClaim:
         self._awaits: Wanted | None = None
 
     @property
+    def group(self) -> LeaseGroup[Any]:
+        """Where it was placed."""
+        return self._group
+
+    @property
     def granted(self) -> asyncio.Future[int | None]:
         """Becomes the token; None if the lock is not free and the claim does not wait."""
         if self._granted is None:

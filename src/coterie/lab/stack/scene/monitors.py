@@ -177,6 +177,84 @@ class OrderMonitor:
                 self._world.violate("order", text)
 
 
+@dataclass
+class ValueHistory:
+    """What programs have done to the value of one lock; writes have ranks, the later the higher."""
+
+    ranks: dict[bytes, tuple[int, int]]
+    deletions: list[tuple[int, int]]
+    floor: tuple[int, int] = (0, 0)  # of what was acknowledged or read
+    decided: tuple[int, int] = (0, 0)  # the last read of a holder
+    until: int = 0  # its token: writes of earlier holds above `decided` never happen
+
+
+class ValueMonitor:
+    """What is promised of values: nothing acknowledged is lost, no read goes back, what was decided stays so.
+
+    Each write has data of its own. Its rank is the token of its hold and its place in the hold, and stays with the data
+    when a later holder writes it again to settle it.
+    """
+
+    def __init__(self, world: World) -> None:
+        """Begin with nothing written."""
+        self._world = world
+        self._histories: dict[str, ValueHistory] = {}
+        self.reads = self.writes = 0
+
+    def history(self, lock: str) -> ValueHistory:
+        """Return what is known of a lock."""
+        return self._histories.setdefault(lock, ValueHistory({}, [(0, 0)]))
+
+    def begin_write(
+        self, lock: str, token: int, number: int, data: bytes | None
+    ) -> tuple[int, int]:
+        """Take note of a write that may happen from now on; return its rank."""
+        history, rank = self.history(lock), (token, number)
+        if data is None:
+            history.deletions.append(rank)
+        else:
+            history.ranks[data] = rank
+        return rank
+
+    def end_write(self, lock: str, rank: tuple[int, int]) -> None:
+        """Judge that a write was acknowledged."""
+        history = self.history(lock)
+        if history.decided < rank and rank[0] < history.until:
+            text = f"{lock}: write {rank} is acknowledged, and {history.until} had read without it"
+            self._world.violate("values decided", text)
+        history.floor = max(history.floor, rank)
+        self.writes += 1
+
+    def begin_read(self, lock: str) -> ValueHistory:
+        """Return what is known when a read begins."""
+        now = self.history(lock)
+        return ValueHistory(now.ranks, now.deletions, now.floor, now.decided, now.until)
+
+    def end_read(
+        self, lock: str, before: ValueHistory, data: bytes | None, token: int | None
+    ) -> None:
+        """Judge what was read, by the holder with that token or by who has no lock."""
+        history = self.history(lock)
+        possible = history.deletions if data is None else [history.ranks[data]]
+        late = [rank for rank in possible if rank >= before.floor]
+        if not late:
+            text = f"{lock}: {data!r} of {max(possible)} is read after {before.floor}"
+            self._world.violate("values go back", text)
+            return
+        fine = [rank for rank in late if not (before.decided < rank and rank[0] < before.until)]
+        if not fine:
+            text = (
+                f"{lock}: {data!r} of {late} is read, and {before.until} had read {before.decided}"
+            )
+            self._world.violate("values decided", text)
+            return
+        rank = min(fine)
+        history.floor = max(history.floor, rank)
+        if token is not None and token > history.until:
+            history.until, history.decided = token, rank
+        self.reads += 1
+
+
 class ConfigurationMonitor:
     """One decision for each number, and disks that never go back to an earlier one."""
 

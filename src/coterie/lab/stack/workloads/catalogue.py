@@ -50,6 +50,7 @@ from coterie.lab.stack.workloads.outages import (
 )
 from coterie.lab.stack.workloads.store import Bank, DisksOfSites, FarBank, LivesOfSites
 from coterie.lab.stack.workloads.store_mixture import Mixture
+from coterie.lab.stack.workloads.values import ChangedValues, Values
 from coterie.lab.stack.workloads.witnesses import Witnesses
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ WORKLOADS: dict[str, type[Workload]] = {
     "change-pauses": ChangesAndPauses,
     "change-resets": ChangesAndResets,
     "change-disks": ChangesAndDisks,
+    "values": Values,
+    "changed-values": ChangedValues,
     "installations": Installations,
     "mixed-disks": MixedDisks,
     "set-back-disks": SetBackDisks,

@@ -64,7 +64,16 @@ class Changes(LeasedLocks):
     sizes: ClassVar[tuple[int, ...]] = (3, 3, 4, 5)
     kinds: ClassVar[tuple[str, ...]] = faults.LEASED
     names = ("a", "b")
-    uses = ("exclusive", "exclusive", "exclusive", "shared", "try", "timeout", "short", "all")
+    uses: ClassVar[tuple[str, ...]] = (
+        "exclusive",
+        "exclusive",
+        "exclusive",
+        "shared",
+        "try",
+        "timeout",
+        "short",
+        "all",
+    )
     spares: ClassVar[tuple[str, ...]] = ("s1", "s2", "s3", "s4")
     administrators: ClassVar[tuple[str, ...]] = ("admin1", "admin2")
     aimed_share: ClassVar[float] = 0.2  # of changes in whose decision a voter fails
@@ -154,7 +163,9 @@ class Changes(LeasedLocks):
             return  # it is out of date, or has a disk beside it that goes on
         self._decisions.started(name, voter.identity, voter.number)
         before = self._running.get(name)
-        if before is None or before.process.died_in_turn or before.node.voting.host.failed:
+        if before is None or before.process.died_in_turn:
+            return
+        if before.node.voting.host.failed or before.node.voting.host.is_behind:
             return
         earlier = before.node.voting.voter
         if earlier.identity == voter.identity:
@@ -179,7 +190,8 @@ class Changes(LeasedLocks):
             if voter.configuration is not None:
                 self._decisions.saw(name, voter.configuration)
                 self._decisions.adopted(voter.identity, voter.number)
-                self._decisions.accepted(voter)
+                if not self._running[name].node.voting.host.is_behind:
+                    self._decisions.accepted(voter)
 
     def _has_copy(self, name: str) -> bool:
         return self._running[name].process.machine.disk.is_copy
@@ -327,7 +339,8 @@ class Changes(LeasedLocks):
     def _look_closely(self, looks: int) -> None:
         """See what each voter accepts while a change is decided."""
         for process, node in self._running.values():
-            if process.is_alive and not node.voting.host.failed:
+            host = node.voting.host
+            if process.is_alive and not host.failed and not host.is_behind:
                 self._decisions.accepted(node.voting.voter)
         if looks:
             self.world.at(self._next_look(), self._look_closely, looks - 1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.claimed import ClaimedValue
 from coterie.algorithms.mutex.quorum.leased.votes import NEVER, Interval, last_instant
 from coterie.process import ProcessId
 
@@ -51,6 +52,7 @@ class Bid(msgspec.Struct, array_like=True, gc=False):
     since: float = NEVER  # when it was lost, or put into the cache
     shared: bool = False  # with others that share; holds made with these votes are shared, too
     writer: int = 0  # age of the first task here that waits behind it to be alone; 0: none
+    value: ClaimedValue | None = None  # as far as a voter or our user has spoken of it
 
     def share(self, voter: ProcessId) -> Share:
         """Return what a voter has to do with the bid."""
@@ -103,6 +105,8 @@ class Bid(msgspec.Struct, array_like=True, gc=False):
         share.vote = None
         share.raising = share.repair = 0
         share.wanted = False
+        if self.value is not None:
+            self.value.drop(voter)
 
     def hear(self, voter: ProcessId, *, wanted: bool) -> None:
         """Note that another waits at a voter, or that none does any more, which only sharers hear."""
@@ -116,5 +120,7 @@ class Bid(msgspec.Struct, array_like=True, gc=False):
         """Begin a hold; what was frozen supported the one before, and no other."""
         self.state = State.HELD
         self.token = token
+        if self.value is not None:
+            self.value.begin()
         for share in self.shares:
             share.frozen = NEVER

@@ -7,8 +7,8 @@ goal. Section 19 (docs/protocol/changes.md) has the steps and the argument.
     changer = Changer(name, configuration, Goal(...))     `name` is new with every changer
     changer.start(out), changer.receive(voter, frame, out), changer.ring(CHANGER, out)
 
-It sends the frames Query, NewConfiguration, Close, Prepare and Accept to voters by their seats, and
-tells `Stepped`, and at the end `Settled` or `Conflicted`.
+It sends the frames Query, NewConfiguration, Close, Prepare and Accept to voters by their seats, those of
+`carry.py` where voters keep values, and tells `Stepped`, and at the end `Settled` or `Conflicted`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 from msgspec import field
 
+from coterie.algorithms.mutex.quorum.leased.carry import Carry
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
 from coterie.algorithms.mutex.quorum.leased.frames import (
     Accept,
@@ -35,7 +36,11 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Query,
     Refused,
     Tell,
+    ValueCopied,
+    ValueFound,
+    ValueList,
 )
+from coterie.algorithms.mutex.quorum.leased.stored import VALUES_PROTOCOL
 from coterie.algorithms.mutex.quorum.leased.votes import NEVER
 from coterie.process import Event, ProcessId
 
@@ -131,6 +136,7 @@ class Changer(msgspec.Struct, array_like=True):
     proposal: Configuration | None = None
     accepted: list[ProcessId] = field(default_factory=list)
     pauses_until: float = NEVER
+    carries: dict[int, Carry] = field(default_factory=dict)  # of values, by number
 
     def start(self, out: Outbox[Frame]) -> None:
         """Begin to ask."""
@@ -163,6 +169,8 @@ class Changer(msgspec.Struct, array_like=True):
                 self._take_acceptance(voter, number, attempt, out)
             case Refused(number, promised):
                 self._take_refusal(number, promised, out)
+            case ValueList() | ValueFound() | ValueCopied():
+                self._take_values(voter, frame, out)
         self._advance(out)
 
     def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
@@ -188,6 +196,8 @@ class Changer(msgspec.Struct, array_like=True):
         out.broadcast(self.seats(), Query())
         if self.phase is Phase.CLOSE:
             self._close(out)
+            for carry in self.carries.values():
+                carry.ask(out)
         if self.phase is Phase.DECIDE and self.attempt is not None:
             self._send_attempt(self.attempt, out)
         out.set_timer(CHANGER, self._pause())
@@ -235,6 +245,7 @@ class Changer(msgspec.Struct, array_like=True):
         self.phase = Phase.INSTALL
         self.since = out.now
         self.finished.clear()
+        self.carries.clear()
         self._drop_attempt()
         self._tell_all({*seats, *newer.all_seats()}, out)
         out.tell(Stepped(newer))
@@ -317,11 +328,40 @@ class Changer(msgspec.Struct, array_like=True):
             ends = [finish for finish in self.finished if finish.number == rule.number]
             # A quorum needs one of these voters, and none of them lets itself be counted. Of one
             # voter alone this would say nothing of the quorums without it.
-            if rule.is_blocked_by([finish.voter for finish in ends]):
+            is_finished = rule.is_blocked_by([finish.voter for finish in ends])
+            if is_finished and self._is_carried(rule, out):
                 floor = max(finish.bound for finish in ends)
                 self.configuration = self.configuration.without(rule.number, floor)
         if self.configuration != before:
             self._tell_all(before.all_seats(), out)
+
+    def _is_carried(self, rule: Rule, out: Outbox[Frame]) -> bool:
+        """21.8: return whether the voters of now know the values of a number that is finished."""
+        mine = self.configuration
+        # No participant counts by a later number with an earlier protocol, so there were no values before either.
+        if mine.protocol < VALUES_PROTOCOL:
+            return True
+        carry = self.carries.get(rule.number)
+        if carry is None:
+            carry = self.carries[rule.number] = Carry(rule.number, mine.number)
+            carry.begin({*rule.seats, *mine.seats}, out)
+        return carry.is_over
+
+    def _take_values(
+        self, voter: ProcessId, frame: ValueList | ValueFound | ValueCopied, out: Outbox[Frame]
+    ) -> None:
+        mine = self.configuration
+        for carry in self.carries.values():
+            match frame:
+                case ValueList():
+                    old = mine.rule_of(carry.number)
+                    if old is not None:
+                        carry.take_list(voter, frame, old, mine.rule, out)
+                case ValueFound():
+                    carry.take_value(voter, frame, out)
+                case ValueCopied(number):
+                    if number == carry.number:
+                        carry.take_copy(voter, frame, mine.rule, out)
 
     def _take_next_step(self, out: Outbox[Frame]) -> None:
         step = self._next_step()

@@ -21,9 +21,11 @@ import msgspec
 from msgspec import Meta
 
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
+from coterie.algorithms.mutex.quorum.leased.stored import StoredValue
 from coterie.process import Payload
 
 BODIES_MAX = 10_000  # in one frame: some megabytes, however long the names are
+LISTED_MAX = 1_000  # values, without their data
 NUMBER_MAX = (1 << 63) - 1  # that can be encoded wherever a number travels
 
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
@@ -119,8 +121,47 @@ class Revoke(Body, frozen=True):
     token: Number = NUMBER_MAX  # the hold that was seen had no larger one; later ones go on
 
 
-UpBody: TypeAlias = Request | Yield | Release | Raise
-DownBody: TypeAlias = Grant | Raised | Inquire | Revoke
+# Values (21). Of a lock without one nothing of this is ever sent.
+
+
+class Write(Body, frozen=True):
+    """Keep this as the value of the lock, which is mine alone."""
+
+    value: StoredValue
+
+
+class Fetch(Body, frozen=True):
+    """Your report was without the data: what is it?"""
+
+
+class Forget(Body, frozen=True):
+    """All voters know that the value was deleted by this version, so none of them need keep that."""
+
+    token: Number
+    sequence: Number
+
+
+class Report(Body, frozen=True):
+    """The value that you find with my vote; it comes before the Grant, or answers a Fetch."""
+
+    value: StoredValue
+    whole: bool = True  # False: the data is more than comes along with a vote
+
+
+class Written(Body, frozen=True):
+    """The value of this version is on my disk, or there is no room for it."""
+
+    token: Number
+    sequence: Number
+    refusal: Annotated[str, Meta(max_length=512)] = ""
+
+
+class Settle(Body, frozen=True):
+    """A program reads the value, and voters differ: decide it, as you have the lock."""
+
+
+UpBody: TypeAlias = Request | Yield | Release | Raise | Write | Fetch | Forget
+DownBody: TypeAlias = Grant | Raised | Inquire | Revoke | Report | Written | Settle
 
 # Frames
 
@@ -235,6 +276,30 @@ class Nack(Payload, frozen=True):
     session: SessionName
 
 
+# Reading without the lock (21.7)
+
+
+class Look(Payload, frozen=True):
+    """What is the value of the lock, on your disk? The data is not needed if it is of this version."""
+
+    question: Number
+    lock: Name
+    number: Number  # of the configuration in which the reader counts
+    known: Number  # the newest that it knows
+    token: Number = 0
+    sequence: Number = 0
+    settles: bool = False  # voters have differed: let who has the lock decide
+
+
+class Seen(Payload, frozen=True):
+    """It is this."""
+
+    question: Number
+    lock: Name
+    value: StoredValue
+    whole: bool = True  # False: it is the version that you know
+
+
 # Configurations
 
 
@@ -341,9 +406,60 @@ class Refused(Payload, frozen=True):
     promised: Attempt | None
 
 
+# Values are carried from the voters of a number that is finished to those of the present one (21.8).
+
+
+class ListValues(Payload, frozen=True):
+    """Which values do you have, from the first name after this one on? If you have adopted that number."""
+
+    number: Number
+    after: Name = ""
+
+
+class ValueList(Payload, frozen=True):
+    """These, without their data, in the order of their names; `more`: and others after them."""
+
+    after: Name
+    values: Annotated[tuple[tuple[Name, StoredValue], ...], Meta(max_length=LISTED_MAX)]
+    more: bool
+
+
+class GetValue(Payload, frozen=True):
+    """What is the value of this lock?"""
+
+    lock: Name
+
+
+class ValueFound(Payload, frozen=True):
+    """It is this."""
+
+    lock: Name
+    value: StoredValue
+
+
+class CopyValue(Payload, frozen=True):
+    """Keep this value, unless you have a later one, as long as that number is open."""
+
+    number: Number
+    lock: Name
+    value: StoredValue
+
+
+class ValueCopied(Payload, frozen=True):
+    """My value of this lock has this version now."""
+
+    number: Number
+    lock: Name
+    token: Number
+    sequence: Number
+
+
 Session: TypeAlias = Data | Beat | Probe | Term | Bye
-Downward: TypeAlias = Reply | Ack | Answer | Nack | Behind | Stale | NewConfiguration
-Ask: TypeAlias = Query | Close | Prepare | Accept  # of a changer to a voter
-Tell: TypeAlias = Condition | Closed | Promise | Accepted | Refused  # and back
-Upward: TypeAlias = Session | NewConfiguration | Ask | Obituary
-Frame: TypeAlias = Session | Downward | Ask | Tell | Obituary
+Downward: TypeAlias = Reply | Ack | Answer | Nack | Behind | Stale | NewConfiguration | Seen
+Carriage: TypeAlias = ListValues | GetValue | CopyValue
+Ask: TypeAlias = Query | Close | Prepare | Accept | Carriage  # of a changer to a voter
+Tell: TypeAlias = (  # and back
+    Condition | Closed | Promise | Accepted | Refused | ValueList | ValueFound | ValueCopied
+)
+Upward: TypeAlias = Session | NewConfiguration | Ask | Obituary | Look
+Frame: TypeAlias = Session | Downward | Ask | Tell | Obituary | Look

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import field
 
 from coterie.algorithms.mutex.quorum.leased.bid import Bid, Share, State
+from coterie.algorithms.mutex.quorum.leased.claimed import ClaimedValue, Writing
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 from coterie.algorithms.mutex.quorum.leased.frames import (
     Ack,
@@ -22,22 +23,32 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Behind,
     DownBody,
     Downward,
+    Fetch,
+    Forget,
     Frame,
     Grant,
     Inquire,
+    Look,
     Nack,
     NewConfiguration,
     Raise,
     Raised,
     Release,
     Reply,
+    Report,
     Request,
     Revoke,
+    Seen,
+    Settle,
     Stale,
+    Write,
+    Written,
     Yield,
 )
+from coterie.algorithms.mutex.quorum.leased.free_read import FreeRead
 from coterie.algorithms.mutex.quorum.leased.sessions import Sessions
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
+from coterie.algorithms.mutex.quorum.leased.stored import VALUES_PROTOCOL, StoredValue
 from coterie.algorithms.mutex.quorum.leased.votes import Interval, fit, voters_to_ask
 from coterie.errors import MisuseError
 from coterie.process import Entered, Event, Outbox, ProcessId
@@ -50,6 +61,7 @@ if TYPE_CHECKING:
     from coterie.coteries import Coterie
 
 PARTICIPANT = "participant"  # the one timer of this part
+VALUES_PER_STEP = 64  # that are sent or asked for: a frame has room for them
 
 
 class Acquired(Entered, frozen=True):
@@ -71,6 +83,44 @@ class Unwanted(Event, frozen=True):
     """No other participant waits any more for the lock that we share: local tasks may join it."""
 
     lock: str
+
+
+class ValueRead(Event, frozen=True):
+    """The value, as the holder with this token finds it: no write of an earlier hold takes effect any more."""
+
+    lock: str
+    token: int
+    value: StoredValue
+
+
+class ValueWritten(Event, frozen=True):
+    """A quorum has it on disk: the next holder finds it."""
+
+    lock: str
+    token: int
+    value: StoredValue
+
+
+class ValueRefused(Event, frozen=True):
+    """There is no room for it at so many voters that no quorum can have it. Some may have it."""
+
+    lock: str
+    token: int
+    reason: str
+
+
+class ValueForsaken(Event, frozen=True):
+    """What was being read or written is left as it is, for its hold has ended."""
+
+    lock: str
+    token: int
+
+
+class ValueSeen(Event, frozen=True):
+    """The value, as a quorum has it that was asked without the lock."""
+
+    lock: str
+    value: StoredValue
 
 
 class Learnt(Event, frozen=True):
@@ -124,6 +174,9 @@ class Participant(msgspec.Struct, array_like=True):
     unwinds_at: float = math.inf  # when votes of a lost hold are to be given back at the latest
     armed: float = math.inf  # when the timer rings
     trust: list[int] = []  # of the voters, when the locks were last looked at
+    engaged: set[str] = field(default_factory=set)  # locks whose values are being read or written
+    readings: dict[str, FreeRead] = field(default_factory=dict)  # without the lock, by lock
+    questions: int = 0  # asked so far for those
 
     def start(self, name: str, out: Outbox[Frame]) -> None:
         """Begin under a name that no other start of any process has had."""
@@ -203,6 +256,60 @@ class Participant(msgspec.Struct, array_like=True):
         self.sessions.flush(out)
         self.sessions.close(out)
 
+    def read(self, lock: str, out: Outbox[Frame]) -> None:
+        """Read the value of a lock that is held alone; `ValueRead` is told, maybe within this step."""
+        self._check_clock(out)
+        value = self._claimed(lock)
+        if value is not None:
+            value.is_wanted = True
+            self.engaged.add(lock)
+        self._finish(out)
+
+    def write(self, lock: str, value: StoredValue, out: Outbox[Frame]) -> None:
+        """Write the value of a lock that is held alone; `ValueWritten` or `ValueRefused` is told.
+
+        Neither is told once the hold is lost: it may have been written then, or not.
+        """
+        self._check_clock(out)
+        claimed = self._claimed(lock)
+        if claimed is not None:
+            claimed.write(self.bids[lock].token, value, settles=False)
+            self.engaged.add(lock)
+        self._finish(out)
+
+    def look(
+        self, lock: str, known: StoredValue, out: Outbox[Frame], *, settles: bool = False
+    ) -> None:
+        """21.7: ask what the value is, without the lock; `ValueSeen` is told if a quorum agrees.
+
+        What is `known` need not come again. `settles` asks who has the lock to decide it: voters have differed.
+        """
+        self.questions += 1
+        mine = self.configuration
+        self.readings[lock] = FreeRead(self.questions, mine.number, known)
+        token, sequence = known.version
+        look = Look(
+            self.questions, lock, mine.number, self.sessions.known, token, sequence, settles
+        )
+        for voter in mine.seats:
+            out.send(voter, look)
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether locks have values, by the configuration in which we count."""
+        return self.configuration.protocol >= VALUES_PROTOCOL
+
+    def _claimed(self, lock: str) -> ClaimedValue | None:
+        """Return the value of a lock that is held; None if the hold was lost."""
+        bid = self.bids.get(lock)
+        if bid is None or bid.state is not State.HELD or bid.shared or not self.keeps_values:
+            raise MisuseError(f"lock {lock!r} is not held alone, or no values are kept")
+        if bid.lost:
+            return None
+        if bid.value is None:
+            bid.value = ClaimedValue(has_entered=True)
+        return bid.value
+
     def _acquire(
         self, lock: str, out: Outbox[Frame], *, shared: bool, age: int, writer: int
     ) -> None:
@@ -218,6 +325,8 @@ class Participant(msgspec.Struct, array_like=True):
         bid = self.bids.get(lock)
         if bid is None or bid.state is not State.HELD:
             raise MisuseError(f"lock {lock!r} is not held")
+        if lock in self.engaged and bid.value is not None and bid.value.is_pending:
+            self._forsake(lock, bid, out)
         self._leave(lock, out)
 
     # Without an outbox: votes in hand decide alone (5.2, 5.7, 5.11)
@@ -246,7 +355,7 @@ class Participant(msgspec.Struct, array_like=True):
         bid = self.bids.get(lock)
         if bid is None or bid.state is not State.HELD or self._must_give_back(bid):
             return False
-        if len(self.cached) >= self.settings.cached_max:
+        if len(self.cached) >= self.settings.cached_max or lock in self.engaged:
             return False
         enough = bid.token + self.settings.interval // 2  # tokens are left; else more are fetched
         if not self._supports(bid, enough, now):
@@ -262,6 +371,8 @@ class Participant(msgspec.Struct, array_like=True):
         """
         bid = self.bids.get(lock)
         if bid is None or bid.state is not State.HELD or bid.lost or bid.repaired:
+            return 0
+        if lock in self.engaged:
             return 0
         if bid.shared is not shared:
             return 0
@@ -346,6 +457,8 @@ class Participant(msgspec.Struct, array_like=True):
             case Behind(number):
                 if is_known:
                     self._bring_up(voter, number, out)
+            case Seen():
+                self._take_look(voter, frame, out)
         self._finish(out)
 
     def _take(
@@ -396,6 +509,17 @@ class Participant(msgspec.Struct, array_like=True):
                 self._take_inquiry(lock, voter, level, out)
             case Revoke(_, _, token):
                 self._take_revocation(lock, token, out)
+            case Report(_, _, value, whole):
+                if bid.value is None:
+                    bid.value = ClaimedValue(has_entered=bid.state is not State.WAIT)
+                bid.value.hear(voter, value, whole=whole)
+            case Written():
+                self._take_receipt(bid, voter, body)
+            case Settle():
+                if bid.state is State.HELD and not bid.lost and not bid.shared:
+                    bid.value = bid.value or ClaimedValue(has_entered=True)
+                    bid.value.is_wanted = True
+                    self.engaged.add(lock)
 
     def _take_grant(
         self, lock: str, voter: ProcessId, vote: Interval, more: bool, out: Outbox[Frame]
@@ -750,6 +874,151 @@ class Participant(msgspec.Struct, array_like=True):
             bid.repaired = True
             self._request(lock, [voter], level)
 
+    # Values: section 21
+
+    def _take_receipt(self, bid: Bid, voter: ProcessId, receipt: Written) -> None:
+        """21.5: a voter has what was written, or no room for it."""
+        writing = bid.value.writing if bid.value is not None else None
+        # Of an earlier write, or of a hold that has ended: what comes late counts nothing.
+        if writing is None or writing.value.version != (receipt.token, receipt.sequence):
+            return
+        answered = writing.refused if receipt.refusal else writing.kept
+        if voter not in answered:
+            answered.append(voter)
+
+    def _pursue_values(self, out: Outbox[Frame]) -> None:
+        """Go on with what is being read and written, as far as answers and votes allow."""
+        budget = VALUES_PER_STEP
+        for lock in sorted(self.engaged):
+            bid = self.bids.get(lock)
+            value = bid.value if bid is not None else None
+            if bid is None or value is None:
+                self.engaged.discard(lock)
+                continue
+            if bid.state is not State.HELD or bid.lost:
+                self._pursue_unheld(lock, bid, value, out)
+                continue
+            if value.is_wanted and (value.writing is None or value.writing.is_done):
+                budget -= self._pursue_read(lock, bid, value, out)
+            if value.writing is not None:
+                budget -= self._pursue_write(lock, bid, value, value.writing, out)
+            if not value.is_wanted and value.writing is None:
+                self.engaged.discard(lock)
+            if budget <= 0:
+                return
+
+    def _pursue_unheld(self, lock: str, bid: Bid, value: ClaimedValue, out: Outbox[Frame]) -> None:
+        """21.9: with votes that are kept a deleted value may still be forgotten; all else is over."""
+        writing = value.writing
+        if bid.state is State.CACHED and writing is not None and writing.is_done:
+            self._forget_deleted(lock, bid, value, writing)
+            if value.writing is None:
+                self.engaged.discard(lock)
+        else:
+            self._forsake(lock, bid, out)
+
+    def _forsake(self, lock: str, bid: Bid, out: Outbox[Frame]) -> None:
+        """Leave what is being read or written as it is, at the end of the hold.
+
+        A write may be on the disk of some voters: the next holder settles it, one with the same votes as well.
+        """
+        if bid.value is not None:
+            bid.value.stop()
+        self.engaged.discard(lock)
+        out.tell(ValueForsaken(lock, bid.token))
+
+    def _pursue_read(self, lock: str, bid: Bid, value: ClaimedValue, out: Outbox[Frame]) -> int:
+        """21.6: return what is known; else get its data, and settle it unless all voters agree."""
+        if not value.is_known and value.is_whole and self._is_agreed(lock, bid, value, out):
+            value.is_known = True
+        if value.is_known:
+            value.is_wanted = False
+            out.tell(ValueRead(lock, bid.token, value.base))
+        elif value.is_whole:
+            value.write(bid.token, value.base, settles=True)
+        else:
+            return self._fetch(lock, bid, value)
+        return 0
+
+    def _is_agreed(self, lock: str, bid: Bid, value: ClaimedValue, out: Outbox[Frame]) -> bool:
+        # Of a number that is open a copy may still be on its way.
+        if self.next is not None or self.configuration.open:
+            return False
+        return value.is_agreed(self.configuration.seats, self._leased_votes(lock, out))
+
+    def _fetch(self, lock: str, bid: Bid, value: ClaimedValue) -> int:
+        """Ask for the data of the base where it was reported: each voter once, as sessions lose nothing."""
+        if value.asked:
+            return 0
+        for voter in sorted(value.reports):
+            if value.reports[voter].version == value.base.version and bid.share(voter).vote:
+                value.asked.append(voter)
+                self.sessions.post(voter, Fetch(lock, bid.number))
+                return 1
+        return 0
+
+    def _pursue_write(
+        self, lock: str, bid: Bid, value: ClaimedValue, writing: Writing, out: Outbox[Frame]
+    ) -> int:
+        """21.5: send to all votes in hand, also to those that came since; done when a quorum has it."""
+        sent = 0
+        for share in bid.shares:
+            # Behind a repair that is not answered the voter would refuse it; and with a vote that ends
+            # below the token as well, until that is raised.
+            vote = share.vote
+            is_able = vote is not None and vote.high >= bid.token
+            if is_able and share.voter not in writing.sent and share.voter not in writing.kept:
+                writing.sent.append(share.voter)
+                self.sessions.post(share.voter, Write(lock, bid.number, writing.value))
+                sent += 1
+        # The hold has to be valid still: its number may be finished since, and its values carried without
+        # this one.
+        if not writing.is_done and self.quorums.contains_quorum(writing.kept):
+            if self._valid_until(bid) <= out.now:
+                return sent
+            value.complete()
+            if not writing.settles:
+                out.tell(ValueWritten(lock, bid.token, writing.value))
+            if value.is_wanted:
+                value.is_wanted = False
+                out.tell(ValueRead(lock, bid.token, value.base))
+        elif not writing.is_done and self._is_refused(writing):
+            value.writing, value.is_wanted = None, False
+            out.tell(ValueRefused(lock, bid.token, "there is no room for it"))
+            return sent
+        if writing.is_done:
+            self._forget_deleted(lock, bid, value, writing)
+        return sent
+
+    def _is_refused(self, writing: Writing) -> bool:
+        """Return whether no quorum can have it, of any number by which programs read."""
+        is_alone = self.next is None and not self.configuration.open
+        return is_alone and self.configuration.rule.is_blocked_by(writing.refused)
+
+    def _forget_deleted(self, lock: str, bid: Bid, value: ClaimedValue, writing: Writing) -> None:
+        """21.9: let voters forget a deleted value, once all of them know that it was deleted."""
+        mine, token, sequence = self.configuration, writing.value.token, writing.value.sequence
+        if writing.value.data is not None or self.next is not None or mine.open:
+            value.writing = None
+        elif all(voter in writing.kept for voter in mine.seats):
+            value.writing = None
+            for voter in bid.votes:
+                self.sessions.post(voter, Forget(lock, bid.number, token, sequence))
+
+    def _take_look(self, voter: ProcessId, seen: Seen, out: Outbox[Frame]) -> None:
+        """21.7: a voter has said what is on its disk."""
+        reading = self.readings.get(seen.lock)
+        if reading is None or reading.question != seen.question:
+            return
+        # Answers by the number before say nothing about a quorum of this one.
+        if reading.number != self.configuration.number:
+            return
+        reading.take(voter, seen.value, whole=seen.whole)
+        agreed = reading.agreed(self.quorums)
+        if agreed is not None:
+            del self.readings[seen.lock]
+            out.tell(ValueSeen(seen.lock, agreed))
+
     # Configurations: section 19
 
     def _learn(self, configuration: Configuration, out: Outbox[Frame]) -> None:
@@ -877,6 +1146,8 @@ class Participant(msgspec.Struct, array_like=True):
         if self.next is not None:
             self._gather(self.next.rule, out)
             self._try_to_move(self.next, out)
+        if self.engaged:
+            self._pursue_values(out)
         self._check_voters(out)
         self.sessions.flush(out)
         if len(self.sessions.voters) > len(self.sessions.seats):

@@ -19,8 +19,12 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Close,
     Closed,
     Condition,
+    CopyValue,
     Data,
     Frame,
+    GetValue,
+    ListValues,
+    Look,
     Nack,
     NewConfiguration,
     Obituary,
@@ -30,8 +34,12 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Query,
     Refused,
     Reply,
+    Seen,
     Stale,
     Term,
+    ValueCopied,
+    ValueFound,
+    ValueList,
 )
 from coterie.algorithms.mutex.quorum.leased.participant import PARTICIPANT, Participant
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
@@ -76,9 +84,20 @@ class Leased(Mutex[Frame]):
                 self._voter(message).receive(sender, message, out)
             case Query() | Close() | Prepare() | Accept():
                 self._voter(message).receive(sender, message, out)
-            case Reply() | Ack() | Answer() | Nack() | Behind() | Stale():
+            case Look() | ListValues() | GetValue() | CopyValue():
+                self._voter(message).receive(sender, message, out)
+            case Reply() | Ack() | Answer() | Nack() | Behind() | Stale() | Seen():
                 self.participant.receive(sender, message, out)
-            case Condition() | Closed() | Promise() | Accepted() | Refused():
+            case (
+                Condition()
+                | Closed()
+                | Promise()
+                | Accepted()
+                | Refused()
+                | ValueList()
+                | ValueFound()
+                | ValueCopied()
+            ):
                 if self.changer is not None:
                     self.changer.receive(sender, message, out)
             case NewConfiguration():

@@ -11,6 +11,7 @@ import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 from coterie.algorithms.mutex.quorum.leased.frames import Attempt, Proposal
+from coterie.algorithms.mutex.quorum.leased.stored import StoredValue
 from coterie.errors import ConfigError
 
 
@@ -22,6 +23,7 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
     promised: Attempt | None = None
     accepted: Proposal | None = None
     abstention: float = 0.0  # for how long to give no votes after a start; 0: by number 0
+    values: tuple[tuple[str, StoredValue], ...] = ()  # of locks, by name; none before number 1
 
     def encode(self) -> bytes:
         """Return the bytes to save."""

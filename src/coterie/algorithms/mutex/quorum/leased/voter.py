@@ -15,6 +15,7 @@ from msgspec import field
 from coterie.algorithms.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP, Configuration, Rule
 from coterie.algorithms.mutex.quorum.leased.frames import (
+    LISTED_MAX,
     NUMBER_MAX,
     Accept,
     Ack,
@@ -25,11 +26,17 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Close,
     Closed,
     Condition,
+    CopyValue,
     Data,
     DownBody,
+    Fetch,
+    Forget,
     Frame,
+    GetValue,
     Grant,
     Inquire,
+    ListValues,
+    Look,
     Nack,
     NewConfiguration,
     Obituary,
@@ -40,24 +47,35 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Raised,
     Release,
     Reply,
+    Report,
     Request,
     Revoke,
+    Seen,
     SessionName,
+    Settle,
     Stale,
     Term,
     UpBody,
     Upward,
+    ValueCopied,
+    ValueFound,
+    ValueList,
+    Write,
+    Written,
     Yield,
     is_whole,
 )
+from coterie.algorithms.mutex.quorum.leased.register import Note, Register
 from coterie.algorithms.mutex.quorum.leased.saved import Saved, read_saved
 from coterie.algorithms.mutex.quorum.leased.sessions import Downlink, UnackedFrame
+from coterie.algorithms.mutex.quorum.leased.stored import INLINE_BYTES_MAX, VALUES_PROTOCOL
 from coterie.algorithms.mutex.quorum.leased.succession import Succession
 from coterie.algorithms.mutex.quorum.leased.votes import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from coterie.algorithms.mutex.quorum.leased.frames import Ask, Carriage
     from coterie.algorithms.mutex.quorum.leased.settings import Settings
     from coterie.process import Outbox, ProcessId
 
@@ -101,6 +119,7 @@ class Voter(msgspec.Struct, array_like=True):
     is_old: bool = False  # its disk was written before disks had identities
     buried: dict[str, str] = field(default_factory=dict)  # lives that have ended, by participant
     is_witness: bool = False  # its node says which programs of its machine have ended
+    register: Register = field(default_factory=Register)  # the values of locks
 
     @property
     def settings(self) -> Settings:
@@ -118,7 +137,7 @@ class Voter(msgspec.Struct, array_like=True):
         self.name = name
         # What was handed out before is forgotten, except that no token lies above the saved bound.
         # So every token up to it counts as used, for every lock.
-        saved = read_saved(out.saved)
+        saved = self.register.restore(read_saved(out.saved), tuple(out.log))
         self.bound = self.floor = self.clock = saved.bound
         self._restore(saved)
         # 9: a participant may still count a vote given before the crash. It does so for at most a
@@ -127,6 +146,16 @@ class Voter(msgspec.Struct, array_like=True):
         if (out.saved or self.cautious) and self.configuration is not None:
             self.abstains_until = out.now + self.abstention
             self._arm(self.abstains_until, out)
+        # The last records may have been written and not synced. No message has told of them, but from now on
+        # others are, so all has to last: a snapshot takes the place of the log.
+        if out.log and self.configuration is not None:
+            self._save_all(out)
+
+    def recall(self, out: Outbox[Frame]) -> None:
+        """Take the values from stable storage, where all else was remembered over an orderly end."""
+        self.register.restore(read_saved(out.saved), tuple(out.log))
+        if out.log:
+            self._save_all(out)
 
     def _restore(self, saved: Saved) -> None:
         """Take back what was decided, promised and accepted before this start."""
@@ -165,7 +194,9 @@ class Voter(msgspec.Struct, array_like=True):
                 self.adopt(configuration, out)
             case Obituary(dead, life):
                 self._bury(dead, life, out)
-            case Query() | Close() | Prepare() | Accept():
+            case Look():
+                self._show(participant, frame, out)
+            case Query() | Close() | Prepare() | Accept() | ListValues() | GetValue() | CopyValue():
                 self._answer_changer(participant, frame, out)
 
     def connected(self, participant: str, out: Outbox[Frame]) -> None:
@@ -369,7 +400,9 @@ class Voter(msgspec.Struct, array_like=True):
             case Raise(lock, number, token) if tenure is not None:
                 self._raise(tenure, min(token, ceiling), out)
                 self._post(participant, Raised(lock, number, tenure.low, tenure.high))
-            case Yield() | Raise():
+            case Write() | Fetch() | Forget() if tenure is not None:
+                self._apply_to_value(tenure, body, out)
+            case Yield() | Raise() | Write() | Fetch() | Forget():
                 # sometimes: a program yields or raises a vote that it has no more
                 pass  # the vote was taken back before: the participant will hear of it
 
@@ -439,6 +472,13 @@ class Voter(msgspec.Struct, array_like=True):
     def _grant(self, lock: str, ballot: Ballot, tenure: Tenure) -> None:
         claim, more = tenure.claim, ballot.level(tenure) > 0
         tenure.told = 1 if more else 0
+        value = self.register.values.get(lock)
+        if value is not None and not claim.shared:
+            # 21.3: this is on the disk before the Grant leaves, and until the tenure ends only its owner
+            # writes another. So the vote is a promise as in Paxos, and a write its second phase.
+            whole = value.size <= INLINE_BYTES_MAX
+            shown = value if whole else value.without_data()
+            self._post(claim.participant, Report(lock, claim.number, shown, whole))
         grant = Grant(lock, claim.number, tenure.low, tenure.high, more)
         self._post(claim.participant, grant)
 
@@ -492,14 +532,31 @@ class Voter(msgspec.Struct, array_like=True):
 
     def _save(self, out: Outbox[Frame]) -> None:
         """Put on stable storage what must not be forgotten, before anything of this step leaves."""
+        # A save takes the place of all values and of the log, so where there are any it is a record, too.
+        if self.register.is_used:
+            self._append(self.register.encode(Note(self._essence())), out)
+        else:
+            out.save(self._essence().encode())
+
+    def _save_all(self, out: Outbox[Frame]) -> None:
+        """Save what must not be forgotten together with all values, in the place of the log."""
+        out.save(self.register.snapshot(self._essence()).encode())
+
+    def _append(self, record: bytes, out: Outbox[Frame]) -> None:
+        if self.register.is_long:
+            self._save_all(out)
+        else:
+            out.append(record)
+
+    def _essence(self) -> Saved:
+        """Return all that must not be forgotten but the values."""
         self._adjust_abstention()
         # 7: a floor that was raised to what other voters know has to last as long as what is saved
         # here: after a start with something on disk they are not asked again.
         self.bound = max(self.bound, self.floor)
         numbered = self.configuration if self.number > 0 else None
         promised, accepted = self.succession.promised, self.succession.accepted
-        saved = Saved(self.bound, numbered, promised, accepted, self.abstention)
-        out.save(saved.encode())
+        return Saved(self.bound, numbered, promised, accepted, self.abstention)
 
     def _merge(self, clock: int) -> None:
         if clock > self.clock:
@@ -512,6 +569,94 @@ class Voter(msgspec.Struct, array_like=True):
         program whose clock is broken can use up the numbers.
         """
         return self.clock + (FAR if now >= self.leapt + LEAP_PAUSE else NEAR)
+
+    # Values: section 21
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether its configuration says that voters keep values."""
+        return self.configuration is not None and self.configuration.protocol >= VALUES_PROTOCOL
+
+    def _apply_to_value(
+        self, tenure: Tenure, body: Write | Fetch | Forget, out: Outbox[Frame]
+    ) -> None:
+        """21.4: let the owner of the vote, and no other, have the value or write it."""
+        lock, known = body.lock, self.register.find(body.lock)
+        owner = tenure.claim
+        match body:
+            case Fetch():
+                self._post(owner.participant, Report(lock, owner.number, known))
+            case Write(_, _, value) if self._may_write(tenure, value.token):
+                refusal = ""
+                # The same one again is on the disk already. A lower one comes behind a copy, or a repair.
+                if value.version < known.version:
+                    return
+                if value.version > known.version:
+                    refusal = self.register.objection(lock, value)
+                # A copy of what was on its way here is not loose any more.
+                is_new = value.version > known.version or known.loose
+                if not refusal and is_new:
+                    self._append(self.register.keep(lock, value), out)
+                self._post(
+                    owner.participant,
+                    Written(lock, owner.number, value.token, value.sequence, refusal),
+                )
+            case Forget(_, _, token, sequence) if self._may_write(tenure, token):
+                is_over = known.data is None and known.version == (token, sequence)
+                # While a number is open, copies of its values may be on their way, and this voter has
+                # to remember why it does not take them.
+                if is_over and not self._present().open and lock in self.register.values:
+                    self._append(self.register.erase(lock), out)
+            case Write() | Forget():
+                pass  # no program of ours sends that
+
+    def _may_write(self, tenure: Tenure, token: int) -> bool:
+        """Return whether a token is one of the owner's, who has the vote alone.
+
+        The lower end says nothing: it may have been raised above a hold that goes on (5.5).
+        """
+        return self.keeps_values and not tenure.claim.shared and token <= tenure.high
+
+    def _show(self, reader: ProcessId, frame: Look, out: Outbox[Frame]) -> None:
+        """21.7: say what is on the disk. That is true also while no votes are given."""
+        if self._rule_for(reader, frame, out) is None:
+            return
+        value = self.register.find(frame.lock)
+        whole = value.version != (frame.token, frame.sequence)
+        shown = value if whole else value.without_data()
+        out.send(reader, Seen(frame.question, frame.lock, shown, whole))
+        ballot = self.ballots.get(frame.lock)
+        if frame.settles and ballot is not None and self.keeps_values:
+            for owner in ballot.owners:
+                if not owner.claim.shared:
+                    claim = owner.claim
+                    self._post(claim.participant, Settle(frame.lock, claim.number))
+            self._finish([], out)
+
+    def _carry(self, changer: ProcessId, frame: Carriage, out: Outbox[Frame]) -> None:
+        """21.8: let a changer bring values of a number that is finished to where they are needed."""
+        match frame:
+            case ListValues(number, after):
+                # A disk that is to vote again, under another seat, clears what it has when it adopts that.
+                if self.number < number:
+                    return
+                names = sorted(name for name in self.register.values if name > after)
+                listed = tuple(
+                    (name, self.register.find(name).without_data()) for name in names[:LISTED_MAX]
+                )
+                out.send(changer, ValueList(after, listed, len(names) > LISTED_MAX))
+            case GetValue(lock):
+                out.send(changer, ValueFound(lock, self.register.find(lock)))
+            case CopyValue(number, lock, value):
+                mine = self.configuration
+                # A copy that comes after its number has left `open` may be older than a deletion that
+                # is forgotten by now.
+                if mine is None or all(rule.number != number for rule in mine.open):
+                    return
+                if value.version > self.register.find(lock).version:
+                    self._append(self.register.keep(lock, value), out)
+                token, sequence = self.register.find(lock).version
+                out.send(changer, ValueCopied(number, lock, token, sequence))
 
     # Configurations: section 19
 
@@ -544,10 +689,21 @@ class Voter(msgspec.Struct, array_like=True):
             self.abstention = max(self.abstention, *map(_abstention, rules))
             self._forget_votes()
             self._abstain(out)
+            self.register.doubt()
+        seat = self._seat_of(configuration)
+        if seat is not None and seat != self._seat_of(mine):
+            # 21.8: what it knows is of the time before it was removed, or not its own at all. A dead write
+            # among it, or a value that was deleted since, would come back.
+            self.register.clear()
         self.configuration = configuration
         self.succession = Succession()
         self._merge(configuration.floor)
-        self._save(out)
+        self._save_all(out)
+
+    def _seat_of(self, configuration: Configuration | None) -> ProcessId | None:
+        """Return the seat that this disk has, where disks are told apart."""
+        members = configuration.members if configuration is not None and self.identity else ()
+        return next((each.seat for each in members if each.identity == self.identity), None)
 
     def impose(self, configuration: Configuration, out: Outbox[Frame]) -> None:
         """19.11: go on by a configuration that was not decided, after a quorum was lost for good.
@@ -638,7 +794,7 @@ class Voter(msgspec.Struct, array_like=True):
             self.abstention = max(self.abstention, longest)
 
     def _rule_for(
-        self, sender: ProcessId, frame: Data | Beat | Probe, out: Outbox[Frame]
+        self, sender: ProcessId, frame: Data | Beat | Probe | Look, out: Outbox[Frame]
     ) -> Rule | None:
         """19.3: return the rule that a frame counts by; answer one whose number is not served.
 
@@ -670,9 +826,7 @@ class Voter(msgspec.Struct, array_like=True):
         if frame.known < self.number:
             out.send(sender, NewConfiguration(self._present()))
 
-    def _answer_changer(
-        self, changer: ProcessId, frame: Query | Close | Prepare | Accept, out: Outbox[Frame]
-    ) -> None:
+    def _answer_changer(self, changer: ProcessId, frame: Ask, out: Outbox[Frame]) -> None:
         match frame:
             case Query():
                 out.send(changer, self._condition())
@@ -692,6 +846,8 @@ class Voter(msgspec.Struct, array_like=True):
                     answer = self.succession.accept(frame, self._present(), self.protocol)
                     self._save_succession(before, out)
                     out.send(changer, answer)
+            case ListValues() | GetValue() | CopyValue():
+                self._carry(changer, frame, out)
 
     def _save_succession(self, before: Succession, out: Outbox[Frame]) -> None:
         """Save what was promised or accepted, unless that is what it was before.
