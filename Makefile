@@ -29,7 +29,7 @@ quick: $(READY)  ## format, lint, rules, scenarios, small explorations: under a 
 	PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(VENV)/bytecode \
 		$(BIN)/pytest -m "not real and not slow" --numprocesses 2 --dist worksteal $(QUICK)
 
-# Tests with processes and sockets mostly wait, so two files of them run side by side. They have the right of
+# Tests with processes and sockets mostly wait, so three files of them run side by side. They have the right of
 # way, and those of pure code take what they leave of two cores; what these print comes when they are done, so
 # that the two do not mix. A real test that failed beside others, where a lease may have run out for want of a
 # core, has to pass alone; the first failure stays in the output. Tracebacks are Python's own: to show the lines
@@ -44,7 +44,7 @@ test: check $(ENGINES)/ready  ## set up, check and test everything
 		$(REAL) --last-failed --last-failed-no-failures none; fi
 
 test-real: $(READY) $(ENGINES)/ready
-	@$(REAL) --numprocesses 2 --dist loadfile || { status=$$?; touch $(VENV)/real-failed; [ $$status = 1 ]; }
+	@$(REAL) --numprocesses 3 --dist loadfile || { status=$$?; touch $(VENV)/real-failed; [ $$status = 1 ]; }
 
 test-pure: $(READY)
 	@nice -n 19 $(BIN)/pytest -rs -m "not real" --numprocesses 2 --dist worksteal > $(VENV)/pure.log 2>&1; \

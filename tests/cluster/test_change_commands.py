@@ -314,7 +314,7 @@ def test_what_would_end_badly_is_refused_before_the_first_step(
                 (75, "has configuration 1", ["add", made.at("d"), "--if-number", "7"]),
                 (64, "got 'd'", ["add", "d"]),
                 (64, "such as lease=20s", ["set", "lease"]),
-                (64, "speaks protocol 7 at most", ["set", "protocol=8"]),
+                (64, "speaks protocol 8 at most", ["set", "protocol=9"]),
                 (64, "there is nothing to take back", ["abort"]),
             ):
                 assert await made.command(*arguments) == status, arguments
@@ -385,8 +385,8 @@ def test_a_newcomer_has_to_be_fit_and_reached_by_every_voter(tmp_path: Path) -> 
                     await identify(
                         Newcomer("a", url_of(other).removeprefix("coterie://")), standing
                     )
-            with pytest.raises(UsageError, match="speaks protocol 7 at most"):
-                check_protocol(standing, 8)
+            with pytest.raises(UsageError, match="speaks protocol 8 at most"):
+                check_protocol(standing, 9)
 
     asyncio.run(main())
 
@@ -470,8 +470,8 @@ def test_a_cluster_of_disks_from_an_earlier_version_is_formed_by_a_command(
                 (tmp_path / name / "identity").write_text(f"{name * 32} old\n")
                 await made.start(name)
             assert await made.command("remove", "b", "--yes") == 69
-            assert "coterie cluster set protocol=7" in capsys.readouterr().err
-            assert await made.command("set", "protocol=7") == 0
+            assert "coterie cluster set protocol=8" in capsys.readouterr().err
+            assert await made.command("set", "protocol=8") == 0
             assert capsys.readouterr().out == "configuration 1: a, b\n"
 
     asyncio.run(main())

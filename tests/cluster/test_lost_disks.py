@@ -60,7 +60,7 @@ def test_it_promises_nothing_before_the_others_have_said_which_numbers_were_used
         voting.receive(7, "", Prepare(0, ATTEMPT))
         voting.receive(7, "", Accept(ATTEMPT, founding(config.membership.settings)))
         assert line.frames == []
-        assert storage.load() == (b"", ())
+        assert storage.load() == (b"", [])
         voting.end_recovery()
         assert voting.voter.abstains(), "votes of the lost disk may still count"
         voting.receive(7, "", Prepare(0, ATTEMPT))

@@ -131,12 +131,13 @@ class VoterHost:
             has_disk=storage is not None,
             new_cluster=new_cluster,
         )
+        disk = storage or NoDisk()
         self.host = Host(
             self._hosted,
             self.programs.send,
             self._hear,
-            storage=storage or NoDisk(),
-            log=storage,  # without a disk there are no values, which are all that is appended
+            storage=disk,
+            log=disk,
             on_disk_failure=on_disk_failure,
         )
         self._operator_desk = self._make_operator_desk(reach)

@@ -56,6 +56,7 @@ class HttpClient:
         self._slots = asyncio.Semaphore(CONNECTIONS_MAX)
         self._idle: list[HttpConnection] = []
         self._open: set[HttpConnection] = set()
+        self._is_closed = False
 
     async def ask(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes = b""
@@ -77,10 +78,14 @@ class HttpClient:
                 raise self._error(error) from None
 
     async def close(self) -> None:
-        """Cut all connections."""
+        """Cut all connections; a request that is still made or under way finds that out."""
+        self._is_closed = True
         self._idle.clear()
-        for connection in list(self._open):
-            await self._end(connection)
+        connections = list(self._open)
+        for connection in connections:  # before any wait, which may be cancelled
+            self._cut(connection)
+        for connection in connections:
+            await connection.ended()
 
     async def _ask(self, data: bytes) -> HttpAnswer:
         is_second = False
@@ -88,10 +93,15 @@ class HttpClient:
             with contextlib.suppress(Unanswered):
                 return await self._answer(connection, data, is_second=is_second)
             is_second = True
+        if self._is_closed:
+            raise EOFError
         host, port = self._address
         reader, writer = await asyncio.open_connection(host, port, ssl=self._tls)
         connection = HttpConnection(reader, writer)
         self._open.add(connection)
+        if self._is_closed:  # meanwhile
+            await self._end(connection)
+            raise EOFError
         try:
             return await self._answer(connection, data, is_second=is_second)
         except Unanswered:
@@ -105,7 +115,7 @@ class HttpClient:
             status, headers, body = await connection.ask(data)
             is_whole = True
         finally:
-            if is_whole and connection.is_open:
+            if is_whole and connection.is_open and not self._is_closed:
                 self._idle.append(connection)
             else:
                 self._cut(connection)

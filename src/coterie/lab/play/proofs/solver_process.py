@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.catalogue.loader import loaded
+from coterie.catalogue import every_algorithm, is_reference
 from coterie.errors import UsageError
 from coterie.lab.play.proofs.answer import Line, Missing, Proof, Refused
 from coterie.lab.play.proofs.sheet import read_head
@@ -49,7 +49,9 @@ class SolverProcess:
 
     def files(self) -> list[str]:
         """Name the files that the user has named, those of algorithms among them."""
-        references = (reference.partition(":")[0] for reference in loaded())
+        references = (
+            name.partition(":")[0] for name in every_algorithm(loaded=True) if is_reference(name)
+        )
         found = dict.fromkeys([*self._named, *references])
         return [name for name in found if name.endswith(".py")]
 
