@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -11,25 +10,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import serious_findings, watched_page
-from tests.processes import BOUND_SECONDS, directory, line
+from tests.processes import BOUND_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.real
 expect.set_options(timeout=1000 * BOUND_SECONDS)
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve the laboratory for all tests, and end it as a person would."""
-    with directory(tmp_path_factory.mktemp("lab")) as started:
-        serving = started.start("lab", "--port", "0", "--no-open")
-        yield line(serving)
-        serving.send_signal(signal.SIGINT)
-        assert serving.wait(BOUND_SECONDS) == 0
 
 
 def test_a_challenge_is_done_by_keyboard_kept_shared_and_handed_in(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,10 +10,9 @@ from playwright.sync_api import expect
 
 from coterie.cli import run
 from tests.browser import serious_findings, watched_page
-from tests.processes import BOUND_SECONDS, directory, line
+from tests.processes import BOUND_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
@@ -28,16 +26,6 @@ PAGES = (
     "#/break/deadlock",
     "#/graph",
 )
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve the laboratory for all tests, and end it as a person would."""
-    with directory(tmp_path_factory.mktemp("lab")) as started:
-        serving = started.start("lab", "--port", "0", "--no-open")
-        yield line(serving)
-        serving.send_signal(signal.SIGINT)
-        assert serving.wait(BOUND_SECONDS) == 0
 
 
 def expect_word(page: Page, word: str) -> None:

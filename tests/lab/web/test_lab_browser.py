@@ -17,7 +17,6 @@ from tests.browser import serious_findings, watched_page
 from tests.processes import BOUND_SECONDS, directory, line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
@@ -32,16 +31,6 @@ FLAWED = [
     for variant in entry.variants
     if variant.flaw is not None and variant.flaw.size == 3 and not entry.timed
 ]
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve the laboratory for all tests, and end it as a person would."""
-    with directory(tmp_path_factory.mktemp("lab")) as started:
-        serving = started.start("lab", "--port", "0", "--no-open")
-        yield line(serving)
-        serving.send_signal(signal.SIGINT)
-        assert serving.wait(BOUND_SECONDS) == 0
 
 
 def open_run(page: Page, lab: str, fragment: str) -> None:

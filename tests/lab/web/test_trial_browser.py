@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -14,7 +13,6 @@ from tests.browser import serious_findings, watched_page
 from tests.processes import BOUND_SECONDS, directory, line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
@@ -26,16 +24,6 @@ PAGES = {
     "check": "#/check/maekawa%203%20variant=basic",
     "compare": "#/compare/maekawa,raymond?N=4",
 }
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve the laboratory for all tests, and end it as a person would."""
-    with directory(tmp_path_factory.mktemp("lab")) as started:
-        serving = started.start("lab", "--port", "0", "--no-open")
-        yield line(serving)
-        serving.send_signal(signal.SIGINT)
-        assert serving.wait(BOUND_SECONDS) == 0
 
 
 def diagram(page: Page, number: int = 0) -> bytes:

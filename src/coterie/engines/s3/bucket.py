@@ -40,7 +40,7 @@ IGNORED = (
 )
 
 
-class Found(NamedTuple):
+class StoredObject(NamedTuple):
     """An object."""
 
     etag: str
@@ -48,7 +48,7 @@ class Found(NamedTuple):
     at: float  # when the answer had arrived that showed it
 
 
-class Listed(NamedTuple):
+class ListedObject(NamedTuple):
     """An object, as a list shows it."""
 
     key: str
@@ -81,13 +81,13 @@ class Bucket:
         self._access = access
         self.server = ""  # what it calls itself
         self._ahead = 0.0  # that its time of day is ahead of ours
-        self._known: OrderedDict[str, Found] = OrderedDict()
+        self._known: OrderedDict[str, StoredObject] = OrderedDict()
 
     def __str__(self) -> str:
         """Name the bucket for people."""
         return self._shown
 
-    async def get(self, key: str) -> Found | None:
+    async def get(self, key: str) -> StoredObject | None:
         """Return an object; what is known already is not sent again."""
         known = self._known.get(key)
         answer = await self._ask("GET", key, {"if-none-match": known.etag} if known else {})
@@ -100,7 +100,7 @@ class Bucket:
         self._expect(answer, OK)
         return self._note(key, answer, answer.body)
 
-    async def get_recent(self, key: str, seconds: float) -> Found | None:
+    async def get_recent(self, key: str, seconds: float) -> StoredObject | None:
         """Return an object as it was so many seconds ago, or later."""
         known = self._known.get(key)
         if known is not None and system.now() - known.at < seconds:
@@ -133,9 +133,11 @@ class Bucket:
         if answer.status != NOT_FOUND:
             self._expect(answer, OK, 204)
 
-    async def list(self, prefix: str, *, after: str = "", is_whole: bool = True) -> list[Listed]:
+    async def list(
+        self, prefix: str, *, after: str = "", is_whole: bool = True
+    ) -> list[ListedObject]:
         """List objects in the order of their names: all, or the first page of them."""
-        found: list[Listed] = []
+        found: list[ListedObject] = []
         while True:
             query = {"list-type": "2", "prefix": prefix, "encoding-type": "url"}
             if after:
@@ -215,9 +217,9 @@ class Bucket:
         signed = request.signed(credentials, region, system.wall() + self._ahead)
         return await self._client.ask(request.method, request.target, signed, request.body)
 
-    def _note(self, key: str, answer: HttpAnswer, body: bytes) -> Found:
+    def _note(self, key: str, answer: HttpAnswer, body: bytes) -> StoredObject:
         with sensible(self):
-            found = self._known[key] = Found(answer.headers["etag"], body, system.now())
+            found = self._known[key] = StoredObject(answer.headers["etag"], body, system.now())
         self._known.move_to_end(key)
         if len(self._known) > KNOWN_MAX:
             self._known.popitem(last=False)
@@ -252,7 +254,7 @@ def _tag(body: bytes, name: str) -> str:
     return unescape(found[1]) if found else ""
 
 
-def _read_list(text: str) -> tuple[list[Listed], bool]:
+def _read_list(text: str) -> tuple[list[ListedObject], bool]:
     """Read one page of a list, and whether it is the last one."""
     found = []
     is_quoted = "<EncodingType>url</EncodingType>" in text
@@ -261,5 +263,7 @@ def _read_list(text: str) -> tuple[list[Listed], bool]:
         etag = unescape(fields["ETag"])
         etag = etag if etag.startswith('"') else f'"{etag}"'
         key = unescape(fields["Key"])
-        found.append(Listed(unquote_plus(key) if is_quoted else key, etag, int(fields["Size"])))
+        found.append(
+            ListedObject(unquote_plus(key) if is_quoted else key, etag, int(fields["Size"]))
+        )
     return found, "<IsTruncated>true</IsTruncated>" not in text

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from coterie.engines.cas.steps import Wake
     from coterie.engines.queue.server import Author, SessionListener
     from coterie.engines.queue.url import ServerUrl
-    from coterie.engines.s3.bucket import Found
+    from coterie.engines.s3.bucket import StoredObject
 
 SECURE = "s3s"
 PREFIX = "coterie"  # where the URL names none
@@ -498,7 +498,7 @@ class S3Steps:
             self._shown[lock] = each.etag if each else ""
         return {lock: self._queue(each) for lock, each in found.items()}
 
-    def _queue(self, found: Found | None) -> QueueObject:
+    def _queue(self, found: StoredObject | None) -> QueueObject:
         if found is None:
             return QueueObject(number=max(self.known, runs.number_by_time()))
         return read(self._server, found.body, QueueObject)
@@ -532,7 +532,7 @@ class S3Steps:
         records = zip(wanted, map(self._living, found), strict=True)
         return {name: record for name, record in records if record is not None}
 
-    def _living(self, found: Found | None) -> SessionObject | None:
+    def _living(self, found: StoredObject | None) -> SessionObject | None:
         """Return the record of a session that is alive."""
         if found is None:
             return None

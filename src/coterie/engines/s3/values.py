@@ -16,7 +16,7 @@ from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
     from coterie.engines.queue.server import Ticket
-    from coterie.engines.s3.bucket import Bucket, Found
+    from coterie.engines.s3.bucket import Bucket, StoredObject
     from coterie.engines.s3.records import Keys
     from coterie.locks.value import ValueRecord
 
@@ -79,7 +79,7 @@ class S3Values:
         kept = [self._read(each) for each in found]
         return [each.record for each in kept if each.record is not None and each.record.value]
 
-    def _read(self, found: Found | None) -> ValueObject:
+    def _read(self, found: StoredObject | None) -> ValueObject:
         return ValueObject() if found is None else read(self._bucket, found.body, ValueObject)
 
     def _note(self, lock: str, token: int, etag: str) -> None:

@@ -256,7 +256,8 @@ def _state(now: Snapshot) -> State:
 def _ended(now: Snapshot, ready: set[Any]) -> dict[str, set[Any]]:
     """Say what has become of transactions at the sites."""
     past = {name: now.past.get(name, set()) for name in ("prepared", "aborted", "committed")}
-    # A site keeps commits of others as outcomes; of transactions that ended without a vote it says so.
+    # The journal of a site has the commits that others decided; its resource notes which transactions
+    # ended there without a vote.
     committed = {(name, site.me) for site in now.processes for name in site.journal.outcomes}
     committed |= past["committed"]
     ended = {
