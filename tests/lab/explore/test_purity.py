@@ -10,7 +10,7 @@ import pytest
 
 from coterie.errors import ConfigError
 from coterie.lab.explore import check
-from coterie.lab.explore.tables.inputs import Call, Notice, Receive, Restart, Ring
+from coterie.lab.explore.tables.inputs import Call, Input, Notice, Receive, Restart, Ring
 from coterie.lab.explore.tables.purity import ALL_OF_FIRST, ONE_IN, PuritySample
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
 
@@ -80,7 +80,7 @@ def test_a_pure_one_is_not_complained_about() -> None:
 
 def test_of_each_kind_of_step_the_first_are_made_twice_and_then_a_sample() -> None:
     sample, process = PuritySample(), Asking(1)
-    kinds = [
+    kinds: list[Input] = [
         Receive(2, Ping(1)),
         Call("acquire"),
         Call("release"),
