@@ -67,5 +67,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Name what is there and what would be imported."""
-    return sorted({*globals(), *__all__})
+    """Name what a program may use, imported or not."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
