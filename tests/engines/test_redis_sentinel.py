@@ -13,15 +13,10 @@ import pytest
 import coterie
 from coterie.cluster.membership.ports import free_ports
 from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.lab.servers.child import Child, Missing, lines_of, wait_for
+from coterie.lab.servers.valkey import ValkeySupplier
 from coterie.locks.status import find_source
-from tests.engines.conformance.suppliers import (
-    Child,
-    Missing,
-    ValkeySupplier,
-    leave_out,
-    lines_of,
-    wait_for,
-)
+from tests.engines.conformance.suppliers import leave_out
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
