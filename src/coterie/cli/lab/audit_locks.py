@@ -73,8 +73,8 @@ def command(
                                            clock), remove (of the files)
 
     Judged are exclusion, a fence that goes back, and forgotten waiters; all else is measured. Servers and
-    proxies listen on 127.0.0.1 alone. Exits with 0 if nothing was found, 1 if something was, 69 if nobody gets
-    the lock, 78 if a library or a server is not installed.
+    proxies listen on 127.0.0.1 alone. Exits with 0 if nothing was found, 1 if something was, 69 if no program
+    gets the lock, 78 if a library or a server is not installed.
     """  # noqa: D301 - Click needs the character itself
     names = tuple(name.strip() for name in faults.split(",")) if faults else ()
     plan = LockAuditPlan(target, rounds, seed, programs, names)

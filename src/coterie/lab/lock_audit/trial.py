@@ -216,6 +216,7 @@ class LockTrial:
             notes=str(self._notes),
             turn_of=str(self._turn_of),
             seed=self._draw.randrange(2**32),
+            lease=supplier.lease,
         )
         program = await asyncio.create_subprocess_exec(
             sys.executable,

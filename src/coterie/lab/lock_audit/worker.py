@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from coterie.lab.lock_audit.adapter import Adapter, AuditedLock
 
 NAME = "audited"
-HOLD_SECONDS = (0.02, 0.02, 0.05, 0.5, 1.0)  # short ones for many turns, long ones for faults
+HOLDS = (0.01, 0.01, 0.03, 0.25, 0.5)  # in leases; short ones for many turns, long ones for faults
 STEP_SECONDS = 0.005
 PAUSE_SECONDS_MAX = 0.05  # between turns
 RETRY_SECONDS = 0.1
@@ -50,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True):
     notes: str  # the file
     turn_of: str  # a file with the numbers of the programs that go on while all others rest
     seed: int
+    lease: float  # seconds
 
 
 class Worker:
@@ -111,7 +112,7 @@ class Worker:
 
     def _stay(self, lock: AuditedLock, entered: float) -> None:
         """Stay inside for a while; in half of the turns ask the server after each step."""
-        until = entered + self._draw.choice(HOLD_SECONDS)
+        until = entered + self._draw.choice(HOLDS) * self._settings.lease
         ask = getattr(lock, "ask", None) if self._draw.random() < 1 / 2 else None
         held = getattr(lock, "held", None)
         while True:
@@ -136,6 +137,9 @@ class Worker:
             time.sleep(STEP_SECONDS)
 
     def _leave(self, lock: AuditedLock) -> None:
+        held = getattr(lock, "held", None)
+        if held is not None and not held():
+            self._tell(BY_ITSELF)
         try:
             if lock.release() is False:
                 self._tell(BY_RELEASE)

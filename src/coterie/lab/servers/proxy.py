@@ -55,7 +55,7 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def stall(self, *directions: str) -> None:
-        """Let nothing through, and let nobody know: a half-cut connection."""
+        """Let nothing through, and notify neither end: a half-cut connection."""
         for direction in directions or (UP, DOWN):
             self._open[direction].clear()
 
