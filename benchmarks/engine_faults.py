@@ -5,7 +5,8 @@ asyncio, one on uvloop, one in a thread of `coterie.sync`. Meanwhile faults happ
 killed, suspended for longer than its lease, or an operator ends its hold; its line is slow, is reset, is closed to new
 connections, or stalls, in both directions or in one; the server's end of it is gone while the program's is silent; the
 server ends all sessions, hangs, is stopped in good order, or is killed and started again, with its memory or without, of
-several the one that leads; its time of day jumps. Then it is checked that no two holds that exclude each other were valid
+several the one that leads; its time of day jumps; sentinels promote its replica, which may lack all that was written
+lately, or hang themselves. Then it is checked that no two holds that exclude each other were valid
 at the same time, and that tokens have grown in the order of entry. After each round every program has to enter again
 within a minute, or it was forgotten: that counts as a violation, and the program is started anew.
 """
@@ -35,6 +36,7 @@ from coterie.lab.servers.proxy import Proxy
 from coterie.lab.servers.supplier import CUTS
 from coterie.lab.servers.zookeeper import zookeeper
 from tests.engines.conformance.suppliers import SUPPLIERS, mariadb, nats3
+from tests.engines.watched_redis import SENTINELS, WatchedRedis, watched, watched_debian
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -81,7 +83,12 @@ CLOCKED: dict[str, Callable[..., AbstractContextManager[Supplier]]] = {
     "mariadb": mariadb,
     "zookeeper": zookeeper,
 }
-SERVERS = SUPPLIERS | {"nats3": nats3}
+SERVERS: dict[str, Callable[[Path], AbstractContextManager[Supplier]]] = {
+    **SUPPLIERS,
+    "nats3": nats3,
+    "valkey-sentinel": watched,
+    "redis-sentinel": watched_debian,
+}
 ENGINES = (*SERVERS, "valkey-aof", "postgresql-durable")
 
 
@@ -191,6 +198,8 @@ class Trial:
         """Let faults happen, each after the engine has recovered from the one before."""
         faults = Faults(self, self.supplier, self.move, self.draw)
         near, far = faults.of_one() | {"break": self._break}, faults.of_all()
+        if isinstance(self.supplier, WatchedRedis):
+            far |= self._faults_of_sentinels(far)
         for _ in range(rounds):
             chosen = [self.draw.choice([*near, *far])]
             if far and chosen[0] in near and self.draw.random() < TWO_AT_ONCE:
@@ -200,6 +209,8 @@ class Trial:
             happening = (near | far)[chosen[0]], *(far[name] for name in chosen[1:])
             await asyncio.gather(*(fault(self.draw.randrange(PROGRAMS)) for fault in happening))
             await self._entries(time.monotonic(), " and ".join(chosen))
+            if isinstance(self.supplier, WatchedRedis):
+                await asyncio.to_thread(self.supplier.settle)
 
     def send(self, place: int, number: int) -> None:
         """Send a signal to a program."""
@@ -273,6 +284,32 @@ class Trial:
                 return
         order.kill()
         await order.wait()
+
+    def _faults_of_sentinels(self, far: dict[str, Fault]) -> dict[str, Fault]:
+        """Name what can happen to a primary, its replica and the sentinels; the former has its own faults."""
+        watched = self.supplier
+        assert isinstance(watched, WatchedRedis)
+
+        async def fail_over(_: int) -> None:
+            await asyncio.to_thread(watched.fail_over)
+
+        async def fail_over_stale(place: int) -> None:
+            """Promote a replica that lacks what was written lately, while the primary is well, hangs, or is dead."""
+            await asyncio.to_thread(watched.cut_replica)
+            await asyncio.sleep(self.draw.random() * watched.lease)
+            await self.draw.choice((fail_over, far["hang"], far["restart"]))(place)
+            await asyncio.to_thread(watched.join_replica)
+
+        async def silence_sentinels(_: int) -> None:
+            watched.suspend_sentinels(self.draw.randint(1, SENTINELS))
+            await asyncio.sleep(self.draw.random() * 2 * watched.lease)
+            watched.resume_sentinels()
+
+        return {
+            "fail-over": fail_over,
+            "fail-over-stale": fail_over_stale,
+            "silence-sentinels": silence_sentinels,
+        }
 
 
 def check(holds: list[Hold]) -> list[str]:

