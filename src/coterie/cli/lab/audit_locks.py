@@ -165,7 +165,7 @@ def _left_behind(verdict: LockVerdict) -> str:
     if not left.kills:
         return "no holder was killed"
     if left.seconds_median is None or left.seconds_max is None:
-        return f"{left.kills} holders killed, and after one of them nobody got in"
+        return f"{left.kills} holders killed, and after one of them no program got in"
     return (
         f"{left.kills} holders killed, the next in after {left.seconds_median:.2f} s"
         f" (at most {left.seconds_max:.2f} s)"

@@ -181,7 +181,7 @@ class LockTrial:
         """Wait until every program has entered since then; return the places of those that do not.
 
         A program may be unlucky for long beside others that are quick. So in the end the others rest: one that does
-        not get a lock that nobody else asks for has been forgotten.
+        not get a lock that no other asks for has been forgotten.
         """
         missing = await self._missing(since)
         if missing:

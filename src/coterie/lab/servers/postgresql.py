@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 USER, PASSWORD = "coterie", "correct horse"
 POOLED = "pooled"  # a role that needs no password, once it is made: poolers have asked for it
-UNPRIVILEGED = "nobody"  # PostgreSQL refuses to run as root
+UNPRIVILEGED = 65534  # user and group without rights: PostgreSQL refuses to run as root
 START_SECONDS_MAX = 30
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -224,7 +223,7 @@ class PostgresqlServer:
     def _unprivileged(self) -> dict[str, Any]:
         given: dict[str, Any] = {"cwd": self._folder}
         if os.geteuid() == 0:
-            given |= {"user": UNPRIVILEGED, "group": pwd.getpwnam(UNPRIVILEGED).pw_gid}
+            given |= {"user": UNPRIVILEGED, "group": UNPRIVILEGED}
             given["extra_groups"] = []
         return given
 
