@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-START_SECONDS_MAX = 30.0
+START_SECONDS_MAX = 90.0
 # Wheels with servers are installed beside us, or in an environment of their own within ours.
 ENVIRONMENTS = (Path(sys.prefix) / "engines", Path(sys.prefix))
 
