@@ -1,4 +1,4 @@
-"""How many requests a lock costs on servers that keep queues, as docs/engines.md says."""
+"""How many requests a lock costs on servers that keep queues, as docs/engines/costs.md says."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CALLS: dict[str, tuple[type, tuple[str, ...]]] = {
 
 
 class Costs(NamedTuple):
-    """Requests, as docs/engines.md has them."""
+    """Requests, as docs/engines/costs.md has them."""
 
     alone: int  # of a fresh lock, with nothing asked for in the turn of its release
     in_a_row: int  # of fresh locks, each asked for as the one before is given back
