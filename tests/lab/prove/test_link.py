@@ -15,7 +15,8 @@ from coterie.algorithms.mutex.permission.ricart_agrawala.roucairol_carvalho impo
 from coterie.algorithms.mutex.quorum.decentralized.retry import Decentralized
 from coterie.algorithms.mutex.quorum.leased.ballot import Ballot
 from coterie.algorithms.mutex.quorum.leased.participant import Participant
-from coterie.algorithms.mutex.quorum.leased.sessions import Downlink
+from coterie.algorithms.mutex.quorum.leased.sessions import Downlink, Sessions, Uplink
+from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
 from coterie.algorithms.mutex.token.naimi_trehel import NaimiTrehel
@@ -576,6 +577,87 @@ def test_a_bug_in_the_leased_lock_is_noticed(name: str, monkeypatch: pytest.Monk
     assert entry.link is not None
     assert entry.link.build is not None
     held = hold(entry.page, entry.link, entry.link.build(trial, "all"), trial)
+    assert held.trouble
+    assert words in held.trouble
+
+
+CLOCKS = Trial(3, 3, runs=12, restarts=2)
+# In the leased lock with clocks: where, what becomes of it, and a piece of what is said.
+CLOCKED: dict[str, tuple[type[Any], str, str, str, str]] = {
+    "counts a lease from the arrival of an answer": (
+        Uplink,
+        "accept",
+        "min(frame.echo, now) + lease",
+        "now + lease",
+        "a lease follows what was heard",
+    ),
+    "is as patient as a lease, and no more": (
+        Settings,
+        "expiry_of",
+        "return lease * (1 + self.rate_error) / (1 - self.rate_error) + self.margin",
+        "return lease",
+        "a step that the page does not have",
+    ),
+    "renews a session once in its life": (
+        Downlink,
+        "accept",
+        "        if expires > self.expires:\n",
+        "        if self.expires < 0:\n",
+        "a step that the page does not have",
+    ),
+    "votes at once after a start": (
+        Voter,
+        "start",
+        "self.abstains_until = out.now + self.abstention",
+        "self.abstains_until = out.now",
+        "a step that the page does not have",
+    ),
+    "votes while it abstains": (
+        Voter,
+        "_schedule",
+        "            if not self.abstains():\n",
+        "            if True:\n",
+        "an owner came after abstention",
+    ),
+    "gives the vote twice": (
+        Ballot,
+        "next",
+        "        if not self.owners:\n            return head\n",
+        "        return head\n",
+        "one is counted",
+    ),
+    "counts a vote that it gives back": (
+        Participant,
+        "_take_inquiry",
+        "            bid.drop(voter)\n            self.sessions.post(voter, Yield",
+        "            self.sessions.post(voter, Yield",
+        "a vote is on record while its session lives",
+    ),
+    "takes a reply twice": (
+        Sessions,
+        "_accept",
+        "frame.seq == uplink.delivered + 1",
+        "True",
+        "that is not its own",
+    ),
+    "says that it holds what has lapsed": (
+        Participant,
+        "remaining",
+        "max(0.0, self._valid_until(bid) - now)",
+        "float(bid.state is State.HELD)",
+        "says that its hold is valid",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLOCKED)
+def test_a_bug_in_leases_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, method, old, new, words = CLOCKED[name]
+    monkeypatch.setattr(kind, method, getattr(broken_class(kind, old, new), method))
+    entry = library.find("leased")
+    assert entry.link is not None
+    assert entry.link.build is not None
+    held = hold(entry.page, entry.link, entry.link.build(CLOCKS, "all"), CLOCKS)
     assert held.trouble
     assert words in held.trouble
 
