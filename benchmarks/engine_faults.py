@@ -5,7 +5,8 @@ asyncio, one on uvloop, one in a thread of `coterie.sync`. Meanwhile faults happ
 killed, suspended for longer than its lease, or an operator ends its hold; its line is slow, is reset, is closed to new
 connections, or stalls, in both directions or in one; the server's end of it is gone while the program's is silent; the
 server ends all sessions, hangs, is stopped in good order, or is killed and started again, with its memory or without, of
-several the one that leads; its time of day jumps. Then it is checked that no two holds that exclude each other were valid
+several the one that leads; its time of day jumps; sentinels promote its replica, which may lack all that was written
+lately, or hang themselves. Then it is checked that no two holds that exclude each other were valid
 at the same time, and that tokens have grown in the order of entry. After each round every program has to enter again
 within a minute, or it was forgotten: that counts as a violation, and the program is started anew.
 """
@@ -44,6 +45,7 @@ from tests.engines.conformance.suppliers import (
     postgresql,
     zookeeper,
 )
+from tests.engines.watched_redis import SENTINELS, WatchedRedis, watched, watched_debian
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -102,7 +104,12 @@ CLOCKED: dict[str, Callable[..., AbstractContextManager[Supplier]]] = {
     "mariadb": mariadb,
     "zookeeper": zookeeper,
 }
-SERVERS = SUPPLIERS | {"nats3": nats3}
+SERVERS: dict[str, Callable[[Path], AbstractContextManager[Supplier]]] = {
+    **SUPPLIERS,
+    "nats3": nats3,
+    "valkey-sentinel": watched,
+    "redis-sentinel": watched_debian,
+}
 ENGINES = (*SERVERS, "valkey-aof", "postgresql-durable")
 
 
@@ -220,6 +227,8 @@ class Trial:
             await asyncio.sleep(self.draw.random() * 0.2)
             await asyncio.gather(*(fault(self.draw.randrange(PROGRAMS)) for fault in chosen))
             await self._entries(time.monotonic(), what)
+            if isinstance(self.supplier, WatchedRedis):
+                await asyncio.to_thread(self.supplier.settle)
 
     def _faults_of_one(self) -> list[Fault]:
         """List what can happen to one program, or to its line."""
@@ -240,6 +249,8 @@ class Trial:
             faults += [self._restart, self._hang]
         if isinstance(self.supplier, MovedValkey):
             faults.append(self._restart_empty)
+        if isinstance(self.supplier, WatchedRedis):
+            faults += [self._fail_over, self._fail_over_stale, self._silence_sentinels]
         if self.move is not None:
             faults.append(self._step)
         return faults
@@ -373,6 +384,24 @@ class Trial:
             valkey.lose_memory()
 
         await self._let_be_away(kill)
+
+    async def _fail_over(self, _: int) -> None:
+        assert isinstance(self.supplier, WatchedRedis)
+        await asyncio.to_thread(self.supplier.fail_over)
+
+    async def _fail_over_stale(self, place: int) -> None:
+        """Promote a replica that lacks what was written lately, while the primary is well, hangs, or is dead."""
+        assert isinstance(self.supplier, WatchedRedis)
+        await asyncio.to_thread(self.supplier.cut_replica)
+        await asyncio.sleep(self.draw.random() * self.supplier.lease)
+        await self.draw.choice((self._fail_over, self._hang, self._restart))(place)
+        await asyncio.to_thread(self.supplier.join_replica)
+
+    async def _silence_sentinels(self, _: int) -> None:
+        assert isinstance(self.supplier, WatchedRedis)
+        self.supplier.suspend_sentinels(self.draw.randint(1, SENTINELS))
+        await asyncio.sleep(self.draw.random() * 2 * self.supplier.lease)
+        self.supplier.resume_sentinels()
 
     async def _let_be_away(self, end: Callable[[], None]) -> None:
         """End the server, and start it again, perhaps with another time of day."""

@@ -1,4 +1,4 @@
-"""How many requests a lock costs on servers that keep queues, as docs/engines.md says."""
+"""How many requests a lock costs on servers that keep queues, as docs/engines/costs.md says."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CALLS: dict[str, tuple[type, tuple[str, ...]]] = {
 
 
 class Costs(NamedTuple):
-    """Requests, as docs/engines.md has them."""
+    """Requests, as docs/engines/costs.md has them."""
 
     fresh: int
     turn: int  # of each process of a line

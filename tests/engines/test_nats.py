@@ -423,7 +423,7 @@ async def test_a_server_without_jetstream_says_so() -> None:
     assert "JetStream is off" in found
 
 
-# What docs/engines.md says that the locks need.
+# What docs/engines/nats.md says that the locks need.
 RIGHTS = """publish: ["coterie.>", "$JS.API.STREAM.*.coterie", "$JS.API.STREAM.MSG.DELETE.coterie",
     "$JS.API.DIRECT.GET.coterie", "$JS.API.DIRECT.GET.coterie.>"], subscribe: ["coterie.>", "_INBOX.>"]"""
 USERS = f"""

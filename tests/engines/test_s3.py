@@ -345,7 +345,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @in_loop
 async def test_what_a_lock_costs(server: SeaweedfsServer, requests: Counter[str]) -> None:
-    """In requests, as docs/engines.md says: each is paid for."""
+    """In requests, as docs/engines/s3.md says: each is paid for."""
     async with coterie.connect(f"{server.url(30)}&deadlock-detection=off") as c:
         first = ["GET past.json", "PUT s", "PUT s", "PUT s"]  # two of them are refused
         assert not Counter(first) - requests

@@ -8,7 +8,7 @@ import os
 import select
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -18,7 +18,7 @@ from coterie import system
 from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.engines.queue.url import parse_server_url
 from coterie.engines.zookeeper import names
-from coterie.engines.zookeeper.connection import LoopHandler
+from coterie.engines.zookeeper.connection import LoopHandler, ZooKeeperConnection
 from coterie.engines.zookeeper.server import ZooKeeperServer
 from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable
 from tests.cluster.local_cluster import Program
@@ -468,6 +468,33 @@ async def test_an_entry_that_an_operator_has_removed_is_a_loss(server: ZooKeeper
         assert "removed" in await heard.ended
         with pytest.raises(SessionLost, match="removed"):
             await waiting
+
+
+@needs_server
+@in_loop
+async def test_nodes_that_others_remove_first_are_not_asked_for(
+    server: ZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that begins looks for what killed ones have left; others that begin just then do so as well."""
+    send, swept = ZooKeeperConnection.send, asyncio.Event()
+
+    def emptied(self: ZooKeeperConnection, method: str, *arguments: str, **how: bool) -> Any:
+        if method != "get_children" or not arguments[0].endswith("/q"):
+            return send(self, method, *arguments, **how)
+        nothing = asyncio.get_running_loop().create_future()
+        nothing.set_result([])
+        swept.set()
+        return nothing
+
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+    async with session(server.url(), "ann") as ann:
+        await ann.join(Ticket("x", False, 1), author("ann"), None)
+        monkeypatch.setattr(ZooKeeperConnection, "send", emptied)
+        async with session(server.url(), "bob"):
+            await swept.wait()
+        monkeypatch.undo()
+    assert not errors
 
 
 def remove(server: ZooKeeper, parent: str, part: str) -> None:

