@@ -13,6 +13,7 @@ from coterie.algorithms.mutex.permission.lamport import Lamport
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
 from coterie.algorithms.mutex.permission.ricart_agrawala.roucairol_carvalho import RoucairolCarvalho
 from coterie.algorithms.mutex.quorum.decentralized.retry import Decentralized
+from coterie.algorithms.mutex.quorum.fault_tolerant.process import FaultTolerant
 from coterie.algorithms.mutex.quorum.leased.ballot import Ballot
 from coterie.algorithms.mutex.quorum.leased.participant import Participant
 from coterie.algorithms.mutex.quorum.leased.sessions import Downlink, Sessions, Uplink
@@ -658,6 +659,83 @@ def test_a_bug_in_leases_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert entry.link is not None
     assert entry.link.build is not None
     held = hold(entry.page, entry.link, entry.link.build(CLOCKS, "all"), CLOCKS)
+    assert held.trouble
+    assert words in held.trouble
+
+
+ONE_ARBITER, OF_FIVE = Trial(3, 3, runs=20, crashes=1), Trial(5, 3, runs=10, crashes=3)
+# In the algorithm of 1996: what becomes of which line, and a piece of what is said.
+TIMED: dict[str, tuple[str, str, str, Trial, str]] = {
+    "says nothing inside": (
+        "_hold_if_inside",
+        "            self.holding = True\n            out.broadcast(self._alive(), Hold())\n",
+        "            pass\n",
+        ONE_ARBITER,
+        "one that lost a member holds",
+    ),
+    "does not tell all that it is inside": (
+        "_hold_if_inside",
+        "out.broadcast(self._alive(), Hold())",
+        "out.broadcast(sorted(self._alive())[1:], Hold())",
+        ONE_ARBITER,
+        "a hold reaches all",
+    ),
+    "relays nothing": (
+        "_learn",
+        "out.broadcast(self._alive() - {process}, news(process, version))",
+        "pass",
+        OF_FIVE,
+        "news reaches all",
+    ),
+    "does not wait after news": (
+        "_begin_quarantine",
+        "        self.quarantined = True\n        out",
+        "        out",
+        OF_FIVE,
+        "a step that the page does not have",
+    ),
+    "waits for half as long after news": (
+        "_quarantine",
+        "return self.settings.quarantine",
+        "return self.settings.sigma + self.settings.lambda_",
+        OF_FIVE,
+        "a step that the page does not have",
+    ),
+    "enters while another has said Hold": (
+        "_enter_if_permitted",
+        "and not self.holders and",
+        "and",
+        ONE_ARBITER,
+        "",
+    ),
+    "takes the slow for dead": (
+        "_probe",
+        'out.set_timer(f"{T_D}{peer}", self.settings.t_d)',
+        'out.set_timer(f"{T_D}{peer}", self.settings.sigma)',
+        OF_FIVE,
+        "only the dead are taken for dead",
+    ),
+    "enters with the locks that it asked for first": (
+        "_ask_quorum",
+        "self.quorum = tuple(sorted(quorum))",
+        "self.quorum = self.quorum or tuple(sorted(quorum))",
+        OF_FIVE,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_a_bug_in_the_algorithm_of_1996_is_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, old, new, trial, words = TIMED[name]
+    wrong = broken_class(FaultTolerant, old, new)
+    monkeypatch.setattr(FaultTolerant, method, getattr(wrong, method))
+    entry = library.find("fault-tolerant")
+    assert entry.link is not None
+    assert entry.link.build is not None
+    held = hold(entry.page, entry.link, entry.link.build(trial, "repaired"), trial)
     assert held.trouble
     assert words in held.trouble
 

@@ -20,14 +20,14 @@ from coterie.algorithms.mutex.quorum.leased.frames import Beat, Data
 from coterie.algorithms.mutex.quorum.leased.process import LOCK
 from coterie.lab.prove import Page, Real, Thing, become, each, every, later, none, some, when
 from coterie.lab.prove.link import ANYWHERE, Link, Snapshot, Trial, UnmappedError
-from coterie.lab.prove.worlds.clocked_leased import LEASE, RATE_ERROR, ClockedWalk, clocked
+from coterie.lab.prove.worlds.clocked_leased import LEASE, RATE_ERROR, clocked, clocked_walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from coterie.lab.prove.plain import State, Things
     from coterie.lab.prove.terms import Formula
-    from coterie.lab.prove.worlds.clocked_leased import Clocked
+    from coterie.lab.prove.worlds.leased import Watched
 
 PAGE = page = Page("leased", "for any number of voters and participants, and every coterie")
 
@@ -380,7 +380,7 @@ def _id(name: str) -> int:
     return int(name.partition(".")[0])
 
 
-def _frames(now: Snapshot, asking: dict[int, Clocked]) -> Iterator[tuple[int, Fraction]]:
+def _frames(now: Snapshot, asking: dict[int, Watched]) -> Iterator[tuple[int, Fraction]]:
     """Name the signs of life on all links, by sender and moment."""
     for (p, _), messages in now.links.items():
         for frame in messages:
@@ -388,7 +388,7 @@ def _frames(now: Snapshot, asking: dict[int, Clocked]) -> Iterator[tuple[int, Fr
                 yield p, asking[p].moment(frame.time)
 
 
-def _abstains(now: Snapshot, v: Clocked) -> Fraction:
+def _abstains(now: Snapshot, v: Watched) -> Fraction:
     assert v.voter is not None
     if v.me not in now.crashed and v.voter.abstains():
         return v.moment(v.voter.abstains_until)
@@ -396,19 +396,19 @@ def _abstains(now: Snapshot, v: Clocked) -> Fraction:
     return earlier
 
 
-def _is_present(p: Clocked, x: Named, *, or_opening: bool = False) -> bool:
+def _is_present(p: Watched, x: Named, *, or_opening: bool = False) -> bool:
     """Return whether the session is the one that its participant has with the voter."""
     uplink = p.participant.sessions.uplink(x[1])
     known = (uplink.nonce == x[3]) or (or_opening and uplink.nonce is None)
     return uplink.is_open and uplink.number == x[2] and known
 
 
-def _is_over(p: Clocked, x: Named) -> bool:
+def _is_over(p: Watched, x: Named) -> bool:
     """Return whether the participant takes nothing of this session any more."""
     return not _is_present(p, x, or_opening=True)
 
 
-def _lease(now: Snapshot, p: Clocked, x: Named) -> Fraction:
+def _lease(now: Snapshot, p: Watched, x: Named) -> Fraction:
     lease = p.participant.sessions.lease(x[1])
     if _is_present(p, x) and lease > LONG_AGO:
         return p.moment(lease)
@@ -417,7 +417,7 @@ def _lease(now: Snapshot, p: Clocked, x: Named) -> Fraction:
 
 
 def _votes(
-    now: Snapshot, voters: Sequence[Clocked], asking: dict[int, Clocked], state: State
+    now: Snapshot, voters: Sequence[Watched], asking: dict[int, Watched], state: State
 ) -> State:
     """Say of each vote where it is, by where it was in the state before."""
     past = {name: now.past.get(name, set()) for name in ("given", "owner", "has", "granting")}
@@ -458,7 +458,7 @@ def _votes(
     }
 
 
-def _require_given(p: Clocked, state: State) -> None:
+def _require_given(p: Watched, state: State) -> None:
     """Raise if a participant has a vote that no voter has given it, or that it has given back."""
     bid = p.participant.bids.get(LOCK)
     counted = {y[0] for (y,) in state["has"] if y[2][0] == p.me}
@@ -467,7 +467,7 @@ def _require_given(p: Clocked, state: State) -> None:
             raise UnmappedError(f"{p.me} has a vote of {share.voter} that is not its own")
 
 
-def _require_valid(now: Snapshot, p: Clocked, state: State) -> None:
+def _require_valid(now: Snapshot, p: Watched, state: State) -> None:
     """Raise if a participant says that its hold is valid, and by the page it is not."""
     if not p.participant.valid(LOCK, p.reads(now.moment)):
         return
@@ -564,10 +564,11 @@ LINK = Link(
         "patience": lambda: SPAN,
     },
     place=_place,
+    lasting=("sent",),
     build=lambda trial, _: clocked(trial.size, 2),
     asks=lambda process: process.voter is None,
     ways=_ways,
-    walk=ClockedWalk,
+    walk=clocked_walk,
     variants=("all",),
     trials=(Trial(2, 3, runs=4, restarts=2), Trial(3, 3, runs=6, restarts=2)),
 )
