@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from coterie.clocks import Stamp
     from coterie.lab.prove.plain import State
     from coterie.lab.prove.terms import Formula
-    from coterie.process import Process
 
 PAGE = page = Page(
     "fault-tolerant", "for every N, every coterie and table, and any number of crashes"
@@ -360,7 +359,7 @@ def _delay_max(message: Any) -> Fraction:
     return SIGMA - GRAIN if isinstance(message, Allright) else SIGMA + LAMBDA
 
 
-def _build(trial: Trial, variant: str) -> Sequence[Process[Any]]:
+def _build(trial: Trial, variant: str) -> Sequence[Any]:
     chosen = {
         # If the one arbiter of all dies, another process could enter with that which stands in for it.
         "coterie": "singleton" if trial.size == LONE else "majority",
