@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie import Coordinator
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
 # The calls of an engine that each send one request to the server.
 CALLS: dict[str, tuple[type, tuple[str, ...]]] = {
