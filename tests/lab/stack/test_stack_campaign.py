@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -149,6 +150,20 @@ def test_promises_hold_at_the_edges_of_a_cluster(workload: str, seed: int, happe
     outcome = run_seed(seed, workload)
     assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
     assert outcome.counts[happened]
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize(("delay", "followed"), [(0.0095, 3), (0.0138, 3), (0.025, 0)])
+def test_a_dead_holder_is_followed_as_soon_as_so_many_messages_take(
+    delay: float, followed: int, tls: bool
+) -> None:
+    """By its supervisor it takes more of them than by a node of its machine, and is not expected as soon."""
+    for seed in range(3):
+        plan = draw(seed, "witnesses", tls=tls)
+        plan = replace(plan, lease=0.5, nodes=seed + 1, delay=delay, spread=0.0005, faults=())
+        outcome = run_plan(plan)[0]
+        assert not outcome.violation, f"{seed}: {outcome.violation}: {outcome.text}"
+        assert outcome.counts.get("dead holders followed", 0) == followed
 
 
 @pytest.mark.parametrize("voters", [[], ["n1"]])
