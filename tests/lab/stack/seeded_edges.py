@@ -15,6 +15,7 @@ from coterie.cluster.change.force import force
 from coterie.cluster.classic.node import Classic
 from coterie.cluster.voter.deaths import DeathDesk
 from coterie.cluster.voter.host import VoterHost
+from coterie.cluster.wire.calls import CallRound
 from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.places import Places
 from tests.lab.stack.seeded_bugs import Bug
@@ -85,6 +86,12 @@ EDGES: dict[str, Bug] = {
         "return list(recorded)",
         "renumbering",
         first=1,
+    ),
+    "a node is called at one address after the other": Bug(
+        CallRound,
+        "pause = STAGGER_SECONDS",
+        "pause = 60.0",
+        "renumbering",
     ),
     "status looks for a voter where it is on record alone": Bug(
         survey._ask_all,  # noqa: SLF001

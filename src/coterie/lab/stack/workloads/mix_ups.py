@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.membership.config import convert
 from coterie.cluster.url import make_visit
-from coterie.cluster.wire.link import DIAL_SECONDS_MAX
+from coterie.cluster.wire.calls import STAGGER_SECONDS
+from coterie.cluster.wire.link import DIAL_SECONDS_MAX, PAUSE_SECONDS_MAX
+from coterie.lab.stack.scene.faults import NOWHERE
 from coterie.lab.stack.scene.monitors import LockMonitor
 from coterie.lab.stack.workloads.administrator import LEASE_SHARES, Habits
 from coterie.lab.stack.workloads.changes import Changes
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from coterie.locks import Coordinator
 
 UNRECORDED_LEASES = 4  # in which programs go on, when they have had the time to call every address
+FORMER_HOSTS = 6  # addresses that nodes had long ago, and that lead nowhere
 FORMING_SECONDS = 5.0  # within which an installation forms when nothing goes wrong
 # A disk that was set back has forgotten promises, votes and tokens. The pages on change and backup promise
 # nothing then, and status shows nothing: so nothing of this is judged from then on, for any lock.
@@ -235,11 +238,15 @@ class Renumbering(Changes):
         """Prepare for one run."""
         super().__init__(scene)
         scene.hosts.update({name: [name, name.replace("n", "s")] for name in self.nodes})
-        self._search_seconds = DIAL_SECONDS_MAX * len(self.known_nodes())
+        self._former = [f"former{number}" for number in range(FORMER_HOSTS)]
+        scene.world.network.owners.update(dict.fromkeys(self._former, NOWHERE))
+        # A round of calls in vain, which a node may just have missed, and another one that finds it.
+        calls = 2 * STAGGER_SECONDS * len(self.known_nodes())
+        self._search_seconds = calls + DIAL_SECONDS_MAX + PAUSE_SECONDS_MAX
 
     def known_nodes(self) -> list[str]:
-        """Name all addresses that nodes may have."""
-        return [host for hosts in self.scene.hosts.values() for host in hosts]
+        """Name all addresses that nodes may have, those that lead nowhere first."""
+        return [*self._former, *(host for hosts in self.scene.hosts.values() for host in hosts)]
 
     def _known(self, random: Random) -> list[str]:
         del random
