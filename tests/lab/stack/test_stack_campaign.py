@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from coterie.lab.stack.campaign import classic_pairs, draw, run_plan, run_seed, shrink
-from coterie.lab.stack.scene.faults import lose_quorum
+from coterie.lab.stack.scene.faults import lose_quorum, swap_disks
 from coterie.lab.stack.scene.plan import Fault
+from coterie.lab.stack.world import World
 from tests.lab.stack.seeded_bugs import BUGS, seeded
 
 LOCKS = ("locks", "exclusive", "shared", "semaphore", "election", "lock-all", "circles", "diskless")
@@ -174,6 +175,25 @@ def test_a_cluster_whose_last_voter_is_the_only_one_keeps_its_disk(voters: list[
     )  # no world: nothing may happen to it
     lose_quorum(scene, Fault("lose-quorum", 1.0, 1.0, "n1"))
     assert not scene.counts
+
+
+@pytest.mark.parametrize("votes", [False, True])
+def test_spares_that_became_voters_with_swapped_disks_keep_these(votes: bool) -> None:
+    """Given back, each of them would be a voter whose disk is at the other, and no change mends that."""
+    with World(1) as world:
+        machines = [world.machine(name) for name in ("s1", "s2")]
+        before = [machine.disk for machine in machines]
+        roles = {name: SimpleNamespace(is_node=False) for name in ("s1", "s2")}
+        scene: Any = SimpleNamespace(world=world, roles=roles, voting={}, start=print)
+        swap_disks(scene, Fault("swap-disks", 0.0, 1.0, "s1", "s2"))
+        assert [machine.disk for machine in machines] == before[::-1]
+        (machines[0].disk.folder / "data").mkdir()
+        (machines[0].disk.folder / "data" / "identity").write_text("s2-disk")
+        if votes:
+            scene.voting["s1"] = "s2-disk"
+        world.run(2.0)
+        assert [machine.disk for machine in machines] == (before[::-1] if votes else before)
+        assert [machine.own_disk for machine in machines] == [each.disk for each in machines]
 
 
 def test_a_node_that_goes_down_in_a_handshake_is_called_again_within_a_lease_or_a_second() -> None:

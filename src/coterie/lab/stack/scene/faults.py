@@ -450,13 +450,21 @@ def renumber(scene: Scene, fault: Fault) -> None:
 
 
 def _boot_otherwise(scene: Scene, fault: Fault, names: list[str]) -> None:
-    """Switch machines off, to be booted when their disks are changed, and again with their own."""
+    """Switch machines off, to be booted when their disks are changed, and again with their own.
+
+    A spare may have been made a voter by the disk that it had meanwhile. Nobody puts that right: the machines keep
+    what they have, or a cluster would lose a voter's disk to each of them.
+    """
     world = scene.world
     for name in names:
         _switch_off(scene, name)
         world.at(world.now + 0.05 * fault.seconds, _power_on, scene, name)
 
     def put_right() -> None:
+        if any(_has_disk_of_voter(scene, name) for name in names):
+            for machine in (world.machines[name] for name in names):
+                machine.own_disk = machine.disk
+            return
         for name in names:
             _switch_off(scene, name)
         for name in names:
@@ -466,6 +474,13 @@ def _boot_otherwise(scene: Scene, fault: Fault, names: list[str]) -> None:
                 _power_on(scene, name)
 
     _later(scene, fault, put_right)
+
+
+def _has_disk_of_voter(scene: Scene, name: str) -> bool:
+    """Return whether the voter of this name is known by the disk that its machine has now."""
+    identity = scene.world.machines[name].disk.folder / "data" / "identity"
+    words = identity.read_text().split() if identity.exists() else []
+    return bool(words) and scene.voting.get(name) == words[0]
 
 
 def _switch_off(scene: Scene, name: str) -> None:

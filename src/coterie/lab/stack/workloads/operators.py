@@ -101,13 +101,6 @@ class AfterLoss(Changes):
         """Let programs name all machines, as above."""
         return [*self.nodes, *self.spares]
 
-    def _look_at_nodes(self) -> None:
-        super()._look_at_nodes()
-        voters = [node.voting.voter for process, node in self._running.values() if process.is_alive]
-        known = [each.configuration for each in voters if each.configuration is not None]
-        newest = max(known, key=lambda each: each.number, default=None)
-        self.scene.voting = [member.name for member in newest.members] if newest else []
-
     def run(self) -> None:
         """Judge all, but what two clusters may do to each other."""
         try:
