@@ -7,6 +7,7 @@ and letters for a node that is back in `seeded_bugs.py`, with a site that locks 
 
 from __future__ import annotations
 
+from coterie.algorithms.mutex.quorum.leased.changer import Changer
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 from coterie.algorithms.mutex.quorum.leased.sessions import Sessions, Uplink
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
@@ -47,6 +48,12 @@ EDGES: dict[str, Bug] = {
         "1",
         "two-forces",
         first=21,
+    ),
+    "a changer asks as seldom as a long lease has heartbeats": Bug(
+        Changer,
+        "min(self.configuration.settings.heartbeat / POLLS_PER_HEARTBEAT, POLL_SECONDS_MAX)",
+        "self.configuration.settings.heartbeat / POLLS_PER_HEARTBEAT",
+        "huge-times",
     ),
     "the vouch of a start that gave no vote is forgotten": Bug(
         VoterHost,

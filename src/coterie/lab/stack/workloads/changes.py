@@ -90,6 +90,9 @@ class Changes(LeasedLocks):
         self._running: dict[str, Running] = {}
         self._named: dict[str, int] = {}  # disks, and the last number that a goal with them is for
         self._preparing: set[Process] = set()  # administrators that ask for disks, to name them
+        self._changing: dict[
+            Process, float
+        ] = {}  # administrators whose changes run, and since when
         self._decisions = ConfigurationMonitor(self.world)
         self._settled_at = float("inf")
         self.scene.locks.lease = self.plan.lease * max(LEASE_SHARES)
@@ -278,6 +281,7 @@ class Changes(LeasedLocks):
 
         def begins(goal: Goal) -> None:
             self._preparing.discard(process)
+            self._changing[process] = self.world.now
             self._note(process, f"begins: {goal}")
             self._named |= {member.identity: goal.base for member in goal.members}
             self._look_closely(LOOKS_MOST)
@@ -295,6 +299,7 @@ class Changes(LeasedLocks):
             reached = await administrator.carry_out(wish, standing, hearers)
         finally:
             self._preparing.discard(process)
+            self._changing.pop(process, None)
         if reached is None:
             return False
         if process.is_alive:
