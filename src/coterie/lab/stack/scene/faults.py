@@ -362,7 +362,7 @@ def old_disk(scene: Scene, fault: Fault) -> None:
         return
     copy = scene.world.lay_aside(fault.first)
     earlier.disk.copy_to(copy.disk)
-    _boot_otherwise(scene, fault, [fault.first])
+    _boot_otherwise(scene, fault, [fault.first], of_ours=False)
     scene.world.machines[fault.first].swap_disks(copy)
 
 
@@ -449,11 +449,11 @@ def renumber(scene: Scene, fault: Fault) -> None:
     _later(scene, fault, _power_on, scene, fault.first)
 
 
-def _boot_otherwise(scene: Scene, fault: Fault, names: list[str]) -> None:
+def _boot_otherwise(scene: Scene, fault: Fault, names: list[str], *, of_ours: bool = True) -> None:
     """Switch machines off, to be booted when their disks are changed, and again with their own.
 
-    A spare may have been made a voter by the disk that it had meanwhile. Nobody puts that right: the machines keep
-    what they have, or a cluster would lose a voter's disk to each of them.
+    A spare may have been made a voter by the disk that it had meanwhile, if that is one of our installation. Nobody puts
+    that right: the machines keep what they have, or a cluster would lose a voter's disk to each of them.
     """
     world = scene.world
     for name in names:
@@ -461,7 +461,7 @@ def _boot_otherwise(scene: Scene, fault: Fault, names: list[str]) -> None:
         world.at(world.now + 0.05 * fault.seconds, _power_on, scene, name)
 
     def put_right() -> None:
-        if any(_has_disk_of_voter(scene, name) for name in names):
+        if of_ours and any(_has_disk_of_voter(scene, name) for name in names):
             for machine in (world.machines[name] for name in names):
                 machine.own_disk = machine.disk
             return
