@@ -12,17 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from coterie.lab.serializability.columns import (
-    NO_VERSION,
-    NULL,
-    UnusualError,
-    read_columns,
-)
 from coterie.lab.serializability.dependencies import serial_order
 from coterie.lab.serializability.report import Report
+from coterie.transactions.history_columns import NO_VERSION, NULL, UnusualError
 
 if TYPE_CHECKING:
-    from coterie.lab.serializability.columns import Columns, Flags, Numbers
+    from coterie.transactions.history_columns import Columns, Flags, Numbers
 
 
 class Seen(NamedTuple):
@@ -32,10 +27,10 @@ class Seen(NamedTuple):
     sources: Numbers  # the writes; -1 where the key was as in the beginning
 
 
-def certify(content: bytes) -> Report | None:
-    """Judge a history in JSON lines; None if it is not serializable or not of the plain kind."""
+def certify(columns: Columns) -> Report | None:
+    """Judge a history; None if it is not serializable, or if something may be wrong with it."""
     try:
-        return _judge(read_columns(content))
+        return _judge(columns)
     except UnusualError:
         return None
 

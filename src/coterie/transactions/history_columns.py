@@ -1,7 +1,8 @@
 """A history as columns of numbers: what a checker of many transactions can sort and search.
 
 Only the plain case is read here: every line one event, every write with a version. `read_columns`
-refuses all others, mistakes included, and the checker of single events takes over.
+refuses all others, mistakes included, and what is read event by event takes over. What it accepts,
+`parse_history` would accept event by event.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 CODES = {"begin": 0, "read": 1, "write": 2, "commit": 3, "abort": 4}
 BEGIN, READ, WRITE, COMMIT, ABORT = CODES.values()
 ACCESSES = {"read", "write"}
-NO_VERSION = -1
+NO_VERSION = NO_SESSION = -1
 RANKS_MAX = 1 << 31  # so that a key and a rank fit into one number
 PIECE = 1 << 15  # bytes that are read at once: what becomes of them stays in the cache
 
@@ -42,6 +43,7 @@ class HistoryLine(msgspec.Struct, gc=False):
     key: Key | None = None
     value: Any = msgspec.UNSET
     version: Version | None = None
+    session: Name | None = None
 
 
 class Columns(NamedTuple):
@@ -70,6 +72,7 @@ class Piece(NamedTuple):
     keys: Numbers  # by access
     stated: Flags  # by access: whether there is a version
     versions: Numbers  # those that are stated, in rows
+    sessions: Numbers  # by line, or NO_SESSION
 
 
 def read_columns(content: bytes) -> Columns:
@@ -84,6 +87,7 @@ def read_columns(content: bytes) -> Columns:
     codes, owners, keys, stated = (
         np.concatenate(column) for column in list(zip(*pieces, strict=True))[:4]
     )
+    _check_sessions(owners, np.concatenate([piece.sessions for piece in pieces]))
     versions = [piece.versions for piece in pieces if len(piece.versions)]
     if len({table.shape[1] for table in versions}) > 1:
         raise UnusualError
@@ -126,6 +130,7 @@ class _Reader:
     def __init__(self) -> None:
         self.transactions: defaultdict[Name, int] = _numbers()
         self.keys: defaultdict[Key, int] = _numbers()
+        self.sessions: defaultdict[Name, int] = _numbers()
         self.values: list[bytes] = []
         self._decode = msgspec.json.Decoder(HistoryLine).decode_lines
 
@@ -150,7 +155,14 @@ class _Reader:
             keys=_column(self.keys, keys),
             stated=stated,
             versions=_table(versions),
+            sessions=self._sessions([line.session for line in lines]),
         )
+
+    def _sessions(self, named: list[Name | None]) -> Numbers:
+        if named.count(None) == len(named):
+            return np.full(len(named), NO_SESSION)
+        numbers = [NO_SESSION if name is None else self.sessions[name] for name in named]
+        return _numbers_of(numbers)
 
 
 def _numbers() -> defaultdict[Any, int]:
@@ -200,6 +212,17 @@ def _merged(table: Numbers) -> Numbers:
         _, ranks = np.unique(column, return_inverse=True)
         _, merged = np.unique(merged * len(table) + ranks, return_inverse=True)
     return merged
+
+
+def _check_sessions(owners: Numbers, sessions: Numbers) -> None:
+    """Raise if a transaction is of two sessions."""
+    named = np.flatnonzero(sessions != NO_SESSION)
+    if not named.size:
+        return
+    of = np.full(int(owners.max()) + 1, NO_SESSION)
+    of[owners[named]] = sessions[named]
+    if (of[owners[named]] != sessions[named]).any():
+        raise UnusualError
 
 
 def _ends(codes: Numbers, owners: Numbers, transactions: int) -> Numbers:
