@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -211,8 +212,23 @@ class WatchedRedis:
     def fail_over(self) -> None:
         """Have the sentinels promote the replica of a primary that is well."""
         former = self.primary()
-        self.ask(self.sentinel_ports[0], "SENTINEL", "FAILOVER", "main")
-        wait_for(lambda: self.primary() != former, self.sentinels[0].log)
+
+        def is_done() -> bool:
+            # Refused while one is under way; one that finds no good replica ends without a promotion.
+            with contextlib.suppress(redis.ResponseError):
+                self.ask(self.sentinel_ports[0], "SENTINEL", "FAILOVER", "main")
+            return self._is_promoted(former)
+
+        wait_for(is_done, self.sentinels[0].log)
+
+    def _is_promoted(self, former: int) -> bool:
+        """Wait for a moment until another primary is named."""
+        with contextlib.suppress(OSError):
+            for _ in range(20):
+                if self.primary() != former:
+                    return True
+                time.sleep(0.1)
+        return False
 
     def cut_replica(self) -> None:
         """Let nothing that the primary writes from now on reach its replica."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 ENGINES = Path(__file__).parents[3] / ".venv" / "engines"
-START_SECONDS_MAX = 30.0
+START_SECONDS_MAX = 90.0
 
 LEASED = "lease"  # a holder that is suspended loses its lock
 RESTARTS = "restart"  # the server can be killed and started again
