@@ -34,7 +34,7 @@ from coterie.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from coterie.transactions.history_columns import Columns
+    from coterie.transactions.history_columns import HistoryColumns
 
 Name: TypeAlias = str | int  # of a transaction
 Key: TypeAlias = str | int
@@ -90,7 +90,7 @@ class WrittenHistory(NamedTuple):
     """A long history as it was read."""
 
     content: bytes  # JSON lines, of which each is an event that makes sense
-    columns: Columns
+    columns: HistoryColumns
 
 
 class History:
@@ -109,7 +109,7 @@ class History:
         return self._transactions
 
     @property
-    def columns(self) -> Columns | None:
+    def columns(self) -> HistoryColumns | None:
         """A long history in columns, as it was read, until its transactions are looked at or added to."""
         return None if self._written is None else self._written.columns
 

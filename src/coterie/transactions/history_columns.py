@@ -46,7 +46,7 @@ class HistoryLine(msgspec.Struct, gc=False):
     session: Name | None = None
 
 
-class Columns(NamedTuple):
+class HistoryColumns(NamedTuple):
     """Transactions, numbered as they began, and their reads and writes, in the order of lines."""
 
     names: Sequence[Name]  # of transactions
@@ -64,7 +64,7 @@ class UnusualError(Exception):
     """Something that the checker of single events has to look at."""
 
 
-class Piece(NamedTuple):
+class HistoryPiece(NamedTuple):
     """Some lines in columns."""
 
     codes: Numbers  # by line: what happened
@@ -75,9 +75,9 @@ class Piece(NamedTuple):
     sessions: Numbers  # by line, or NO_SESSION
 
 
-def read_columns(content: bytes) -> Columns:
+def read_columns(content: bytes) -> HistoryColumns:
     """Read JSON lines; raise `UnusualError` if something is, whether it is wrong or not."""
-    reader = _Reader()
+    reader = _ColumnReader()
     try:
         pieces = [reader.read(piece) for piece in _pieces(content)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, TypeError):
@@ -100,7 +100,7 @@ def read_columns(content: bytes) -> Columns:
         raise UnusualError
     names = list(reader.transactions)
     ends = _ends(codes, owners, len(names))
-    return Columns(
+    return HistoryColumns(
         names=names,
         ends=ends,
         committed=codes[ends] == COMMIT,
@@ -124,7 +124,7 @@ def _pieces(content: bytes) -> Iterator[bytes]:
         start = end + 1
 
 
-class _Reader:
+class _ColumnReader:
     """Gives numbers to names and keys in the order in which they come, and collects values."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class _Reader:
         self.values: list[bytes] = []
         self._decode = msgspec.json.Decoder(HistoryLine).decode_lines
 
-    def read(self, piece: bytes) -> Piece:
+    def read(self, piece: bytes) -> HistoryPiece:
         """Read whole lines."""
         lines = self._decode(piece)
         if not _stand_alone(piece, len(lines)):
@@ -149,7 +149,7 @@ class _Reader:
             stated[:] = [version is not None for version in versions]
             versions = [version for version in versions if version is not None]
         self.values += map(encode, [line.value for line in accesses])  # none must be missing
-        return Piece(
+        return HistoryPiece(
             codes=np.array([CODES[line.op] for line in lines], np.int64),
             owners=_column(self.transactions, [line.transaction for line in lines]),
             keys=_column(self.keys, keys),
