@@ -17,7 +17,7 @@ from coterie.lab.serializability.report import Report
 from coterie.transactions.history_columns import NO_VERSION, NULL, UnusualError
 
 if TYPE_CHECKING:
-    from coterie.transactions.history_columns import HistoryColumns, Flags, Numbers
+    from coterie.transactions.history_columns import Flags, HistoryColumns, Numbers
 
 
 class Seen(NamedTuple):
