@@ -32,7 +32,7 @@ from coterie.testing.nodes import url_of as plain_url_of
 from tests.cluster.certificates import GUARD, variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from coterie.cluster.membership.config import Config
 
@@ -91,9 +91,15 @@ async def until(condition: Callable[[], object], what: str) -> None:
 class Processes:
     """A cluster whose nodes are processes, and the programs that use it."""
 
-    def __init__(self, folder: Path, size: int = 3, lease: float = LEASE) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        size: int = 3,
+        lease: float = LEASE,
+        changes: Mapping[str, Any] | None = None,
+    ) -> None:
         self.folder = folder
-        self.document = document(size, data="data", lease=lease)
+        self.document = document(size, data="data", lease=lease, **(changes or {}))
         self.config = convert(self.document, folder)
         self.url = url_of(self.config)
         self.spares: dict[str, str] = {}  # nodes that join, and their addresses

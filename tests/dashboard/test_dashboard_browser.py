@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.real
+LOST = 79  # exit status
 MILLISECONDS = 1000 * BOUND_SECONDS
 expect.set_options(timeout=MILLISECONDS)
 
@@ -32,9 +33,12 @@ def locks(tmp_path: Path) -> Iterator[Directory]:
         yield opened
 
 
-def dashboard(locks: Directory, url: str | None = None) -> tuple[subprocess.Popen[str], str]:
+def dashboard(
+    locks: Directory, url: str | None = None, environment: dict[str, str] | None = None
+) -> tuple[subprocess.Popen[str], str]:
     named = ["--url", url] if url else []
-    serving = locks.start("status", *named, "--web", "--port", "0", "--no-open")
+    command = ("status", *named, "--web", "--port", "0", "--no-open")
+    serving = locks.start(*command, environment=environment or {})
     return serving, line(serving)
 
 
@@ -140,6 +144,76 @@ def test_a_lock_of_a_cluster_appears_and_a_killed_node_is_down(
         assert serving.wait(BOUND_SECONDS) == 0
     finally:
         cluster.end()
+
+
+def test_an_operator_ends_a_hold_with_the_name_typed_out(
+    browser: Browser, locks: Directory, tmp_path: Path
+) -> None:
+    secret = tmp_path / "operators"
+    secret.write_text("a secret of operators alone")
+    secret.chmod(0o600)
+    operator = {"COTERIE_OPERATOR_SECRET_FILE": str(secret)}
+    cluster = Processes(tmp_path, changes={"operator-secret-file": str(secret)})
+    try:
+        cluster.start("a", "b", "c", new=True)
+        job = ("lock", "--url", cluster.url, "nightly", "-c")
+        first = locks.start(*job, "echo holds; cat")
+        assert line(first) == "holds"
+        _, plain = dashboard(locks, cluster.url)
+        _, address = dashboard(locks, cluster.url, operator)
+        with watched_page(browser) as watched:
+            page = watched.page
+            page.goto(plain)
+            page.get_by_role("button", name="nightly", exact=True).click()
+            expect(page.locator(".lock-more")).to_contain_text("This page only looks")
+            expect(page.get_by_role("button", name="End the hold")).to_have_count(0)
+            page.goto(address)
+            assert "token" not in page.url
+            page.get_by_role("button", name="nightly", exact=True).click()
+            end = page.get_by_role("button", name="End the hold")
+            expect(end).to_be_disabled()
+            page.get_by_label("Type the name of the lock").fill("nightl")
+            expect(end).to_be_disabled()
+            next_in_line = locks.start(*job, "echo holds; cat")
+            page.get_by_label("Type the name of the lock").fill("nightly")
+            expect(end).to_be_enabled()
+            assert serious_findings(page) == []
+            page.get_by_label("Type the name of the lock").press("Enter")
+            expect(page.locator(".end-hold [role=status]")).to_contain_text(
+                f"Told to stop: {socket.gethostname()}:{first.pid}"
+            )
+            expect(page.locator(".holder")).to_contain_text(f":{next_in_line.pid}")
+            assert first.wait(BOUND_SECONDS) == LOST
+            assert any("[hold-broken]" in cluster.log(node) for node in "abc")
+    finally:
+        cluster.end()
+
+
+def test_nothing_is_shown_without_the_token_of_the_address(
+    browser: Browser, locks: Directory
+) -> None:
+    _, address = dashboard(locks)
+    with watched_page(browser) as watched:
+        page = watched.page
+        for wrong in ("", "#token=0123"):
+            page.goto(address.partition("#")[0] + wrong)
+            expect(page.get_by_role("status")).to_contain_text("open the address that")
+            expect(page.locator(".lock")).to_have_count(0)
+            page.goto("about:blank")
+        watched.complaints.clear()  # a refusal is an answer; browsers write it down
+        asked: list[str] = []
+        page.on("request", lambda each: asked.append(f"{each.url} {each.headers.get('referer')}"))
+        page.goto(address)
+        expect(page.get_by_text("live")).to_be_visible()
+        page.reload()  # the address has no token any more, and the page still has it
+        expect(page.get_by_text("live")).to_be_visible()
+        token = address.partition("#token=")[2]
+        assert len(token) == 32
+        assert not [each for each in asked if token in each.partition("#")[0]]
+        other = page.context.new_page()
+        other.goto(address.partition("#")[0])
+        expect(other.get_by_text("live")).to_be_visible()
+        assert page.context.cookies() == []
 
 
 @pytest.mark.parametrize("width", [390, 640])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from urllib.parse import urlsplit
+
 import pytest
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from coterie.dashboard.app import make_app
 from coterie.dashboard.guard import BODY_BYTES_MAX, Guard
+from coterie.dashboard.server import WebServer, address_file
 from tests.asgi import HOST, ask
 
 
@@ -96,3 +100,53 @@ def test_only_files_of_the_assets_are_served() -> None:
     assert ask(APP, "/assets/style.css").status == 200
     for path in ("/assets/../guard.py", "/assets/%2e%2e/guard.py", "/assets//etc/passwd"):
         assert ask(APP, path).status == 404
+
+
+TOKEN = "5eed" * 8
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        (None, 401),
+        ("", 401),
+        ("Bearer ", 401),
+        (f"Bearer {TOKEN[:-1]}", 401),
+        (f"Bearer {TOKEN}0", 401),
+        (f"Basic {TOKEN}", 401),
+        ("Bearer \xe9", 401),
+        (f"Bearer {TOKEN}", 200),
+    ],
+)
+def test_questions_need_the_token_and_pages_do_not(given: str | None, status: int) -> None:
+    app = Guard(make_app(ROUTES), [HOST], TOKEN)
+    headers = {} if given is None else {"authorization": given}
+    for path in ("/api/echo", "/api/nothing"):
+        answer = ask(app, path, headers=headers)
+        assert answer.status == (404 if status == 200 and path == "/api/nothing" else status)
+        assert TOKEN.encode() not in answer.body
+    assert ask(app, f"/api/echo?token={TOKEN}").status == 401  # an address stands in logs
+    assert ask(app, "/api/echo", headers={"cookie": f"token={TOKEN}"}).status == 401
+    assert ask(app, "/echo").status == 200
+    assert ask(app, "/assets/style.css").status == 200
+
+
+def test_a_token_does_not_open_the_page_to_another_site() -> None:
+    app = Guard(make_app(ROUTES), [HOST], TOKEN)
+    headers = {"authorization": f"Bearer {TOKEN}", "origin": "http://evil.example"}
+    assert ask(app, "/api/echo", headers=headers).status == 403
+
+
+def test_the_token_of_an_address_is_sent_to_no_server() -> None:
+    async def address() -> str:
+        server = WebServer(make_app(ROUTES), 0, token=TOKEN)
+        server.stop()
+        await server.serve()  # closes what it listens at
+        return server.opening_address("/echo")
+
+    whole = urlsplit(asyncio.run(address()))
+    assert (whole.path, whole.query, whole.fragment) == ("/echo", "", f"token={TOKEN}")
+    with address_file(whole.geturl()) as file:
+        assert file.parent.stat().st_mode & 0o077 == 0
+        assert whole.geturl() in file.read_text()
+    assert not file.parent.exists()

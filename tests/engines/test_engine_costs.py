@@ -1,4 +1,4 @@
-"""How many requests a lock costs on servers that keep queues, as docs/engines.md says."""
+"""How many requests a lock costs on servers that keep queues, as docs/engines/costs.md says."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from coterie.engines.postgresql.connection import LockConnection
 from coterie.engines.queue import desk
 from coterie.engines.redis.server import RedisConnection
 from coterie.engines.zookeeper.connection import ZooKeeperConnection
+from coterie.lab.servers.child import Missing
 from tests.cluster.local_cluster import PATIENCE_SECONDS
-from tests.engines.conformance.suppliers import SUPPLIERS, Missing, leave_out
+from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ CALLS: dict[str, tuple[type, tuple[str, ...]]] = {
 
 
 class Costs(NamedTuple):
-    """Requests, as docs/engines.md has them."""
+    """Requests, as docs/engines/costs.md has them."""
 
     fresh: int
     turn: int  # of each process of a line

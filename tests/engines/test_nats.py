@@ -26,8 +26,9 @@ from coterie.engines.nats.stream import LockStream, TooMany
 from coterie.engines.queue.server import Author, Ticket
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.lab.servers.child import Missing
 from tests.cluster.certificates import certificates
-from tests.engines.conformance.suppliers import Missing, leave_out
+from tests.engines.conformance.suppliers import leave_out
 from tests.engines.conformance.users import Users
 from tests.engines.nats_server import MISSING, NatsTestServer
 from tests.engines.programs import LEASE, programs, taken, until_renewed, until_shown
@@ -423,7 +424,7 @@ async def test_a_server_without_jetstream_says_so() -> None:
     assert "JetStream is off" in found
 
 
-# What docs/engines.md says that the locks need.
+# What docs/engines/nats.md says that the locks need.
 RIGHTS = """publish: ["coterie.>", "$JS.API.STREAM.*.coterie", "$JS.API.STREAM.MSG.DELETE.coterie",
     "$JS.API.DIRECT.GET.coterie", "$JS.API.DIRECT.GET.coterie.>"], subscribe: ["coterie.>", "_INBOX.>"]"""
 USERS = f"""

@@ -18,8 +18,9 @@ from coterie.engines.s3.http import HttpClient
 from coterie.engines.s3.records import DEAD, Keys, QueuedEntry, QueueObject, write
 from coterie.engines.s3.server import S3Server, S3Steps
 from coterie.errors import ConfigError, Unavailable
+from coterie.lab.servers.child import Missing
 from tests.cluster.local_cluster import PATIENCE_SECONDS
-from tests.engines.conformance.suppliers import Missing, leave_out
+from tests.engines.conformance.suppliers import leave_out
 from tests.engines.conformance.users import Users
 from tests.engines.seaweedfs_server import KEYS, MISSING, SeaweedfsServer
 from tests.locks.memory import in_loop, until
@@ -345,7 +346,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @in_loop
 async def test_what_a_lock_costs(server: SeaweedfsServer, requests: Counter[str]) -> None:
-    """In requests, as docs/engines.md says: each is paid for."""
+    """In requests, as docs/engines/s3.md says: each is paid for."""
     async with coterie.connect(f"{server.url(30)}&deadlock-detection=off") as c:
         first = ["GET past.json", "PUT s", "PUT s", "PUT s"]  # two of them are refused
         assert not Counter(first) - requests

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -67,7 +68,7 @@ logger = logging.getLogger("coterie.cluster")
 @click.option(
     "--join",
     metavar="URL",
-    help="Be a spare of the running cluster at this URL, or at addresses such as a:7420,b:7420.",
+    help="Join the running cluster at this URL, or at addresses such as a:7420,b:7420, as a spare.",
 )
 @click.option(
     "--listen",
@@ -77,13 +78,13 @@ logger = logging.getLogger("coterie.cluster")
 @click.option(
     "--metrics",
     metavar="ADDRESS",
-    help="Where it shows its metrics with --join; a port alone: on loopback.",
+    help="Where the node serves its metrics with --join; a port alone: on loopback.",
 )
 @click.option(
     "--open",
     "is_open",
     is_flag=True,
-    help="Let other machines in without a secret or TLS: the network is your own.",
+    help="Accept other machines without a secret or TLS, on a network that is all yours.",
 )
 @click.option(
     "--new-cluster",
@@ -128,11 +129,11 @@ def command(
     """Run a voting node until SIGTERM or SIGINT.
 
     The cluster file, coterie.toml, names all nodes. --dev N needs no file: it runs N nodes on
-    loopback in one process, to try things out.
+    loopback in one process, for a trial.
 
-    --join needs no file either: the node learns the cluster from those that run, waits as a spare,
-    and votes when coterie cluster add or replace has made it a voter. The same command line starts
-    it again then.
+    --join needs no file either: the node learns the configuration from the running nodes, waits as a
+    spare, and votes after coterie cluster add or replace has made it a voter. Start it with the same
+    command line after that, too.
     """
     log_to_stderr(log, verbose=not quiet)
     descriptors.raise_limit()
@@ -210,18 +211,30 @@ class _Pages(NamedTuple):
         from coterie.dashboard.app import make_app  # noqa: PLC0415 - as above
         from coterie.dashboard.monitor import Monitor  # noqa: PLC0415 - as above
         from coterie.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
-        from coterie.dashboard.server import WebServer  # noqa: PLC0415 - as above
+        from coterie.dashboard.server import (  # noqa: PLC0415 - as above
+            TOKEN_BYTES,
+            WebServer,
+            address_file,
+        )
 
-        monitor = Monitor(self.url)
-        server = WebServer(make_app(dashboard_routes(monitor)), self.port)
-        click.echo(f"dashboard at {server.address('/cluster')}", err=True)
-        serving = asyncio.create_task(server.serve(), name="coterie dashboard")
-        try:
-            yield
-        finally:
-            monitor.close()
-            server.stop()
-            await serving
+        monitor, token = Monitor(self.url), system.secret(TOKEN_BYTES).hex()
+        server = WebServer(make_app(dashboard_routes(monitor)), self.port, token=token)
+        address = server.opening_address("/cluster")
+        with contextlib.ExitStack() as stack:
+            if sys.stderr.isatty():
+                click.echo(f"dashboard at {address}", err=True)
+            else:  # a log, which others read as well
+                file = stack.enter_context(address_file(address))
+                click.echo(
+                    f"dashboard at {server.address('/cluster')}, with the token in {file}", err=True
+                )
+            serving = asyncio.create_task(server.serve(), name="coterie dashboard")
+            try:
+                yield
+            finally:
+                monitor.close()
+                server.stop()
+                await serving
 
 
 class _Joined(NamedTuple):

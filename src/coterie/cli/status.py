@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie import system
 from coterie.cli.common.output import print_json, print_table, say
 from coterie.errors import UsageError
 from coterie.locks.duration import duration
@@ -78,7 +79,9 @@ def command(
     A cluster that runs a classic algorithm shows its nodes, their locks and the leader if it elects
     one.
 
-    --web shows all of it on a page of this machine, which changes as the locks do.
+    --web shows all of it on a page of this machine, which changes as the locks do. Its address has
+    a token, without which other users of the machine see nothing. Where an operator secret is named,
+    the page can end holds as coterie break does.
 
     Exits with 0 if all nodes vote, no program has lost its connection and graph shows no deadlock;
     with 1 if one of these fails but a quorum votes; with 69 if no quorum votes or the directory
@@ -109,10 +112,11 @@ def _show_pages(url: str | None, port: int | None, *, browser: bool) -> int:
     from coterie.dashboard.app import make_app  # noqa: PLC0415 - as above
     from coterie.dashboard.monitor import Monitor  # noqa: PLC0415 - as above
     from coterie.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
-    from coterie.dashboard.server import show  # noqa: PLC0415 - as above
+    from coterie.dashboard.server import TOKEN_BYTES, show  # noqa: PLC0415 - as above
 
     pages = make_app(dashboard_routes(Monitor(choose_url(url))))
-    show(pages, port, WEB_PORT, "/cluster", browser=browser)
+    token = system.secret(TOKEN_BYTES).hex()
+    show(pages, port, WEB_PORT, "/cluster", browser=browser, token=token)
     return 0
 
 

@@ -93,6 +93,11 @@ def make_breaker(url: str) -> Breaker:
     return ClusterBreaker(make_visit(url))
 
 
+def make_operators_breaker(url: str) -> Breaker | None:
+    """Return what ends holds on a cluster if we have an operator secret."""
+    return make_breaker(url) if make_visit(url).security.operator_secret else None
+
+
 def make_visit(url: str) -> Visit:
     """Return which nodes to call, and how to show that we belong there."""
     if not url.startswith("coterie://"):

@@ -5,10 +5,16 @@ that: `Host` must be the address that we serve, so that another name which was m
 refused; an `Origin`, where there is one, must be ours; whatever takes a question is a POST of JSON,
 which a foreign page cannot send without asking first, and we never allow it; and nothing under `/api` is
 answered to a request that the browser says comes from another site, such as a picture of it.
+
+Other users of this machine reach the same port. Where pages show what is not for all of them, they have a token:
+nothing under `/api` is answered without it. It comes in a header that our scripts set, and not in a cookie: browsers
+send cookies of a host to all of its ports, also to one that another user listens at. Pages, scripts and sheets
+are the same everywhere, so they need no token.
 """
 
 from __future__ import annotations
 
+import hmac
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -39,9 +45,10 @@ HEADERS = {
 class Guard:
     """Wraps the pages: refuses what does not come from them, and sets the headers of every answer."""
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
-        """Serve an application under these hosts, each with its port."""
+    def __init__(self, app: ASGIApp, hosts: Iterable[str], token: str | None = None) -> None:
+        """Serve an application under these hosts, each with its port; questions need the token if there is one."""
         self._app = app
+        self._token = token
         self._hosts = frozenset(hosts)
         self._origins = frozenset(f"http://{host}" for host in self._hosts)
 
@@ -72,12 +79,25 @@ class Guard:
         site = headers.get("sec-fetch-site", "none")
         if path.startswith("/api/") and site not in {"same-origin", "none"}:
             raise HTTPException(403, "another site may not ask")
+        if path.startswith("/api/") and not self._knows_token(headers):
+            raise HTTPException(
+                401, "open the address that was printed: it has the token of this page"
+            )
         if method == "POST":
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
                 raise HTTPException(415, "send application/json")
         elif method not in {"GET", "HEAD"}:
             raise HTTPException(405, "only GET and POST are answered")
+
+    def _knows_token(self, headers: Headers) -> bool:
+        if self._token is None:
+            return True
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        # In a time that does not tell how many of the letters are right.
+        return kind.lower() == "bearer" and hmac.compare_digest(
+            given.encode(), self._token.encode()
+        )
 
 
 def bounded(receive: Receive) -> Receive:

@@ -1,4 +1,4 @@
-"""The addresses of the dashboard: its page, the stream of changes, the picture of the waits, the jobs."""
+"""The addresses of the dashboard: its page, the stream of changes, the picture of the waits, jobs, the end of a hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from starlette.routing import Route
 
 from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.dashboard import ASSETS
-from coterie.dashboard.app import page
+from coterie.dashboard.app import Json, page
+from coterie.dashboard.breaks import end_hold, right_at
 from coterie.dashboard.jobs import JobBoard
 from coterie.diagram.wait_for import draw_wait_for
 
@@ -31,7 +32,12 @@ def dashboard_routes(monitor: Monitor) -> list[Route]:
     board = JobBoard(monitor.url)
 
     async def jobs(_: Request) -> Response:
-        return Response(msgspec.json.encode(await board.jobs()), media_type="application/json")
+        return Json(await board.jobs())
+
+    async def breaks(request: Request) -> Response:
+        if request.method == "POST":
+            return Json(await end_hold(monitor.url, await request.body()))
+        return Json(right_at(monitor.url))
 
     async def graph(_: Request) -> Response:
         waits: Graph[Any] = monitor.view.graph if monitor.view else Graph({})
@@ -42,6 +48,7 @@ def dashboard_routes(monitor: Monitor) -> list[Route]:
         Route("/api/cluster/stream", stream),
         Route("/api/cluster/graph.svg", graph),
         Route("/api/cluster/jobs", jobs),
+        Route("/api/cluster/break", breaks, methods=["GET", "POST"]),
     ]
 
 

@@ -67,3 +67,16 @@ def find_breaker(url: str) -> Breaker:
             engine_of_url(url), scheme
         )
     return breaker
+
+
+def find_operators_breaker(url: str) -> Breaker | None:
+    """Return what ends holds, where this program has an operator secret; None where it has none.
+
+    Only clusters have such a secret. Elsewhere the right belongs to users of the machine or of the server.
+    """
+    if scheme_of(url) != "coterie":
+        return None
+    breaker: Breaker | None = importlib.import_module(SCHEMES["coterie"]).make_operators_breaker(
+        url
+    )
+    return breaker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import signal
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -25,7 +26,6 @@ from tests.processes import BOUND_SECONDS, Directory, directory, line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -122,11 +122,18 @@ def test_a_node_serves_the_dashboard_beside_its_votes(shell: Directory) -> None:
     assert line(serving).startswith("coterie://")
     assert serving.stderr is not None
     told = next(text for text in serving.stderr if "dashboard at" in text)
-    address = told.split("dashboard at ")[1].strip()
+    address, file = told.split("dashboard at ")[1].strip().split(", with the token in ")
+    assert "token" not in address  # a log is read by others
+    assert Path(file).parent.stat().st_mode & 0o077 == 0
+    token = Path(file).read_text().split("#token=")[1].split('"')[0]
     assert "cluster.js" in fetch(address)[1]
+    jobs = address.replace("/cluster", "/api/cluster/jobs")
+    assert fetch(jobs)[0] == 401
+    assert fetch(jobs, Authorization=f"Bearer {token}") == (200, "[]")
     assert fetch(address, Host="example.org")[0] == 403
     serving.terminate()
     assert serving.wait(BOUND_SECONDS) == 0
+    assert not Path(file).exists()
 
 
 def test_a_port_that_is_taken_is_passed_over(shell: Directory) -> None:

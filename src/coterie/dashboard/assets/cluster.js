@@ -1,7 +1,9 @@
-// The dashboard: one stream of changes, what is wrong before everything else, nothing that acts on the cluster.
+// The dashboard: one stream of changes, what is wrong before everything else.
 import { render } from "./vendor/preact.js";
 import { effect, signal } from "./vendor/signals.js";
+import { ask } from "./access.js";
 import { Chart } from "./chart.js";
+import { askRight } from "./cluster/break.js";
 import { Jobs, watchJobs } from "./cluster/jobs.js";
 import { Locks } from "./cluster/locks.js";
 import { events, eventsKept, graphNumber, hasMessages, locks, longestWait, looks, moment, open, pause, paused, stamp, state, stuck, trouble } from "./cluster/state.js";
@@ -107,7 +109,7 @@ const hasWaits = () => locks.value.some((lock) => lock.waiters.length > 0);
 effect(() => {
   const number = graphNumber.value;
   if (!hasWaits()) return;
-  fetch(`/api/cluster/graph.svg?${number}`).then((answer) => (answer.ok ? answer.text() : "")).then((drawn) => { if (number === graphNumber.value) graph.value = drawn; }, () => {});
+  ask(`/api/cluster/graph.svg?${number}`).then((answer) => (answer.ok ? answer.text() : "")).then((drawn) => { if (number === graphNumber.value) graph.value = drawn; }, () => {});
 });
 
 function Graph() {
@@ -151,3 +153,4 @@ function Page() {
 render(html`<${Page} />`, document.getElementById("page"));
 open();
 watchJobs();
+askRight();

@@ -1,19 +1,20 @@
 // One stream for all pages of a browser, which opens six connections to a server at most: the page that has the
 // lock listens to the server, and passes on what it hears. A page without locks or channels listens by itself.
+import { ask } from "./access.js";
+
 const LOCK = "coterie-dashboard-stream";
 const REOPEN_MILLISECONDS = 3000;
-const KINDS = ["first", "delta", "trouble"];
 
 export class SharedStream {
   #take;
   #begin;
-  #source = null;
+  #listening = null; // ends the stream, where this page has it
   #channel = null;
   #end = null; // stops waiting for the lock, or gives it back
 
   /**
-   * `take(kind, data)` takes what the server sends, and the kind "lost" while it does not answer. `begin()` returns
-   * what a page that comes later begins with: the data of a "first", or null where nothing is known.
+   * `take(kind, data)` takes what the server sends, and the kinds "lost" while it does not answer and "refused" while
+   * it wants another token. `begin()` returns what a page that comes later begins with: the data of a "first", or null where nothing is known.
    */
   constructor(path, take, begin) {
     this.path = path;
@@ -43,16 +44,16 @@ export class SharedStream {
   }
 
   close() {
-    this.#source?.close();
+    this.#listening?.abort();
     this.#channel?.close();
     this.#end?.();
-    this.#source = this.#channel = this.#end = null;
+    this.#listening = this.#channel = this.#end = null;
   }
 
   #hear({ kind, data }) {
     if (kind !== "hello") {
-      if (this.#source === null) this.#take(kind, data);
-    } else if (this.#source !== null) {
+      if (this.#listening === null) this.#take(kind, data);
+    } else if (this.#listening !== null) {
       const first = this.#begin();
       if (first !== null) this.#channel.postMessage({ kind: "first", data: first });
     }
@@ -63,13 +64,34 @@ export class SharedStream {
     this.#take(kind, data);
   }
 
-  #listen() {
-    const source = this.#source = new EventSource(this.path);
-    for (const kind of KINDS) source.addEventListener(kind, (event) => this.#pass(kind, JSON.parse(event.data)));
-    source.onerror = () => {
-      this.#pass("lost", null);
-      if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself while the server is gone
-      setTimeout(() => { if (this.#source === source) this.#listen(); }, REOPEN_MILLISECONDS);
-    };
+  async #listen() {
+    const listening = this.#listening = new AbortController();
+    while (!listening.signal.aborted) {
+      let fate = "lost";
+      try {
+        const answer = await ask(this.path, { signal: listening.signal });
+        if (answer.status === 401) fate = "refused";
+        else if (answer.ok) await readEvents(answer.body, (kind, data) => this.#pass(kind, JSON.parse(data)));
+      } catch { /* the server has ended, or the page has closed the stream */ }
+      if (listening.signal.aborted) return;
+      this.#pass(fate, null);
+      await new Promise((resume) => { setTimeout(resume, REOPEN_MILLISECONDS); });
+    }
+  }
+}
+
+/** Read server-sent events: an EventSource would send no token. */
+async function readEvents(body, take) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const events = (rest + value).split("\n\n");
+    rest = events.pop();
+    for (const event of events) {
+      const [, kind, data] = /^event: (.*)\ndata: (.*)$/.exec(event);
+      take(kind, data);
+    }
   }
 }

@@ -1,4 +1,5 @@
 // Jobs that run once per period: a square for each of the latest runs, with its fate as sign, word and colour.
+import { ask } from "../access.js";
 import { Chip, age, clock, html } from "../ui.js";
 import { signal } from "../vendor/signals.js";
 import { moment, paused } from "./state.js";
@@ -12,7 +13,7 @@ const jobs = signal([]);
 async function look() {
   if (paused.value || document.hidden) return;
   try {
-    const answer = await fetch("/api/cluster/jobs");
+    const answer = await ask("/api/cluster/jobs");
     if (answer.ok) jobs.value = await answer.json();
   } catch { /* the verdict says that nothing answers */ }
 }

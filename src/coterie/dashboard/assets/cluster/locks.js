@@ -1,6 +1,7 @@
 // Locks as rows, the worst first: who holds, since when, and the queue in its order; one of them unfolds.
 import { Chip, age, clock, html } from "../ui.js";
 import { computed, signal } from "../vendor/signals.js";
+import { EndHold } from "./break.js";
 import { events, locks, moment, oldest, state, stuck, url } from "./state.js";
 
 const NAME_SHOWN = 36; // letters of a long name; the middle is left out until its row is opened
@@ -85,6 +86,6 @@ function More({ lock }) {
   return html`<div class="lock-more"><h3>History</h3>
     ${history.length === 0 ? html`<p class="empty">No change has been seen since a page was first open.</p>`
       : html`<ol class="plain-list">${history.map((event, i) => html`<li key=${i}><time>${clock(event.at)}</time> ${event.text.slice(lock.name.length + 2)}</li>`)}</ol>`}
-    <p class="quiet small">This page only looks. On a command line: <code>coterie status waiters --url '${url.value}'</code>;
-      to end the hold of a program that cannot be stopped otherwise, <code>coterie break</code>.</p></div>`;
+    <${EndHold} lock=${lock}><p class="quiet small">This page only looks. On a command line: <code>coterie status waiters --url '${url.value}'</code>;
+      to end the hold of a program that cannot be stopped otherwise, <code>coterie break</code>.</p><//></div>`;
 }

@@ -17,6 +17,11 @@ export const paused = signal(false);
 
 // The stream
 
+const WORDS = {
+  lost: "the program that serves this page does not answer",
+  refused: "this page has no token, or that of a program that has ended: open the address that coterie has printed",
+};
+
 const stream = new SharedStream("/api/cluster/stream", take, () => state.value && {
   snapshot: state.value, url: url.value, events: events.value, events_kept: eventsKept.value, trouble: trouble.value,
 });
@@ -25,7 +30,7 @@ function take(kind, data) {
   if (kind === "first") takeFirst(data);
   else if (kind === "delta") takeDelta(data);
   else if (kind === "trouble") trouble.value = data;
-  else trouble.value = { at: trouble.value?.at ?? now.value, error: "the program that serves this page does not answer" };
+  else trouble.value = { at: trouble.value?.at ?? now.value, error: WORDS[kind] };
 }
 
 export function open() {
