@@ -419,11 +419,9 @@ class Greeter:
         connection.send(msgspec.structs.replace(welcome, proof=proof))
 
         def conclude(frame: memoryview) -> None:
-            proof = decode_proof(frame)
-            if isinstance(proof, Refusal) and proof.reason == ElsewhereError.departure:
-                connection.close(DEPARTURES["elsewhere"])  # nothing is wrong with that
+            if not self._concludes(decode_proof(frame), hello, welcome):
+                connection.close(DEPARTURES["elsewhere"])
                 return
-            self._conclude(proof, hello, welcome)
             patience.cancel()
             connection.frame_bytes_max = FRAME_BYTES_MAX
             self._admit(connection, hello)
@@ -466,8 +464,14 @@ class Greeter:
             return f"a label must be printable and have {LABEL_LENGTH_MAX} characters at most"
         return None
 
-    def _conclude(self, proof: Proof | Refusal, hello: Hello, welcome: Welcome) -> None:
+    def _concludes(self, proof: Proof | Refusal, hello: Hello, welcome: Welcome) -> bool:
+        """Return whether the caller has proven itself, and not reached this node at another address, too.
+
+        Raises `ProtocolError` if something is wrong.
+        """
         if isinstance(proof, Refusal):
+            if proof.reason == ElsewhereError.departure:
+                return False
             known = (words for kind, words in DEPARTURES.items() if kind == proof.reason)
             why = next(known, "it does not say why")
             raise ProtocolError(f"{hello.label!r} leaves without a proof: {why}")
@@ -476,6 +480,7 @@ class Greeter:
             raise ProtocolError(f"{hello.label!r} does not know the secret")
         if hello.role in ("participant", "peer") and name_of(proof.key) != hello.identity:
             raise ProtocolError(f"{hello.label!r} claims an identity that is not its own")
+        return True
 
 
 def _objection_to_cluster(hello: Hello, mine: Credentials) -> str | None:

@@ -452,8 +452,8 @@ def renumber(scene: Scene, fault: Fault) -> None:
 def _boot_otherwise(scene: Scene, fault: Fault, names: list[str], *, of_ours: bool = True) -> None:
     """Switch machines off, to be booted when their disks are changed, and again with their own.
 
-    A spare may have been made a voter by the disk that it had meanwhile, if that is one of our installation. Nobody puts
-    that right: the machines keep what they have, or a cluster would lose a voter's disk to each of them.
+    A spare may have become a voter with a disk `of_ours`, our installation, that it had for that time. Then the machines
+    keep their present disks: given back, each voter would answer with the disk of another.
     """
     world = scene.world
     for name in names:
