@@ -26,6 +26,7 @@ REAL_FILES = (
     "test_contrib_tooz.py",
     "test_cluster_page.py",
     "test_dashboard_browser.py",
+    "test_dashboard_churn.py",
     "test_deploy.py",
     "test_exercises_browser.py",
     "test_first_minute_browser.py",
