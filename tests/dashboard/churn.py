@@ -223,15 +223,17 @@ class Churn:
         self._up[name] = time.time()
 
     def _replace_node(self) -> None:
-        old, new = self._choice_of_node(), next(self._spares)
+        # One node of the URL stays, or the dashboard would know none of the others.
+        first = next(iter(self._cluster.document["nodes"]))
+        old, new = self._choice_of_node(but=first), next(self._spares)
         arguments = self._cluster.join(new)
         self._up[new] = time.time()
         self._cluster.change("replace", old, *arguments)
         self._down(old)
         self.chronicle.removed[old] = time.time()
 
-    def _choice_of_node(self) -> str:
-        return self._choices.choice([n for n in self._up if n not in self.chronicle.removed])
+    def _choice_of_node(self, but: str = "") -> str:
+        return self._choices.choice([name for name in self._up if name != but])
 
     def _down(self, name: str) -> None:
         dying = time.time()
