@@ -1,4 +1,4 @@
-"""What short commands cost as a whole, beside flock(1) and beside Python that does nothing.
+"""What short commands and programs cost as a whole, beside flock(1) and beside Python that does nothing.
 
     python benchmarks/command_starts.py [--runs 15]
 
@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 COTERIE = (sys.executable, "-c", "from coterie.cli import main; main()")
+FILE_LOCK = "import coterie.sync\nwith coterie.sync.connect() as c, c.lock('x'): pass"
 
 
 def main() -> int:
@@ -49,6 +50,9 @@ def commands(folder: Path) -> dict[str, tuple[str, ...]]:
     if shutil.which("flock"):
         found["flock FILE true"] = ("flock", str(folder / "flock"), "true")
     return found | {
+        "import asyncio": (sys.executable, "-c", "import asyncio"),
+        "import coterie.sync": (sys.executable, "-c", "import coterie.sync"),
+        "coterie.sync, a file lock": (sys.executable, "-c", FILE_LOCK),
         "coterie lock x -- true": (*COTERIE, "lock", "x", "--", "true"),
         "coterie lock --wait=5s x -- true": (*COTERIE, "lock", "--wait=5s", "x", "--", "true"),
         "coterie --help": (*COTERIE, "--help"),

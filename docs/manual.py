@@ -28,6 +28,7 @@ ENVIRONMENT = {
     "COTERIE_SECRET_FILE": "A file with the secret of the cluster, 16 bytes at least: coterie secret makes one.",
     "COTERIE_SECRET": "The secret itself. Commands under coterie lock do not inherit it.",
     "COTERIE_PASSWORD": "The password of the user in the URL of a server. Commands under coterie lock do not inherit it.",
+    "COTERIE_SENTINEL_PASSWORD": "The password of the sentinels of a Redis or Valkey. Commands under coterie lock do not inherit it.",
     "COTERIE_OPERATOR_SECRET_FILE": "A file with the secret of those who may change the cluster.",
     "COTERIE_LOCK": "Set for the command that coterie lock runs: the name of the lock.",
     "COTERIE_TOKEN": "Likewise: the fencing token, which grows with every grant.",

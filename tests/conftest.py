@@ -37,6 +37,7 @@ REAL_FILES = (
     "test_proof_browser.py",
     "test_trial_browser.py",
     "test_map_browser.py",
+    "test_lock_audits.py",
     "test_lock_bench.py",
     "test_locks_page.py",
     "test_metrics_page.py",

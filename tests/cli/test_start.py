@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import coterie
 from tests.processes import BOUND_SECONDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LOADED = """
 import json, sys
@@ -83,3 +87,25 @@ def test_a_check_with_a_parameter_knows_all_of_them() -> None:
 def test_a_node_imports_no_helper_of_tests_and_that_helper_not_pytest() -> None:
     assert not {"coterie.testing", "pytest"} & loaded("import coterie.cli.serve")
     assert not {"coterie.sync", "pytest"} & loaded("import coterie.testing.nodes")
+
+
+def test_importing_the_sync_face_needs_no_event_loop() -> None:
+    modules = loaded("import coterie.sync") - loaded("")
+    assert {name for name in modules if name.startswith("coterie")} == {"coterie", "coterie.sync"}
+    assert not {"asyncio", "msgspec"} & modules
+    assert len(modules) < 40
+
+
+def test_every_name_of_the_sync_face_is_imported_on_first_use_and_listed_before() -> None:
+    body = "import coterie.sync\nfor name in coterie.sync.__all__:\n"
+    body += "    assert name in dir(coterie.sync)\n    assert getattr(coterie.sync, name).__name__ == name\n"
+    assert "coterie.sync.once" in loaded(body)
+
+
+def test_a_thread_that_takes_a_file_lock_imports_neither_jobs_nor_groups(tmp_path: Path) -> None:
+    body = f"import coterie.sync\nwith coterie.sync.connect('file:{tmp_path}') as c:\n"
+    body += "    c.lock('a').acquire().release()"
+    modules = loaded(body)
+    assert "coterie.engines.file.engine" in modules
+    unused = ("coterie.locks.once", "coterie.sync.once", "coterie.sync.members", "coterie.cluster")
+    assert not [name for name in modules if name.startswith(unused)]

@@ -87,6 +87,7 @@ def test_no_url_shows_a_password() -> None:
         f"coterie://{PASSWORD}@h:1",
         f"coterie://h:1?password={PASSWORD}",
         f"postgres://h:1/x?sslpassword={PASSWORD}",
+        f"redis+sentinel://h:1/x?sentinel-password={PASSWORD}",
     ):
         assert not found(without_password(url))
         with pytest.raises(coterie.CoterieError) as caught:
@@ -236,6 +237,7 @@ def test_a_command_under_a_lock_inherits_no_secret_but_the_names_of_files(tmp_pa
         "COTERIE_SECRET": SECRET,
         "COTERIE_OPERATOR_SECRET": OPERATORS,
         "COTERIE_PASSWORD": PASSWORD,
+        "COTERIE_SENTINEL_PASSWORD": PASSWORD,
         "COTERIE_SECRET_FILE": "/etc/coterie/secret",
         "COTERIE_URL": f"file:{tmp_path}",
     }

@@ -4,124 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
+pytest.importorskip("redis")
+
 import coterie
-from coterie.cluster.membership.ports import free_ports
+from coterie.cli import run
+from coterie.engines.redis.examination import examine_views
+from coterie.engines.redis.sentinel import PrimaryAddress, SentinelView
 from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.lab.servers.child import Missing
 from coterie.locks.status import find_source
-from tests.engines.conformance.suppliers import (
-    Child,
-    Missing,
-    ValkeySupplier,
-    leave_out,
-    lines_of,
-    wait_for,
-)
+from tests.cluster.certificates import certificates
+from tests.engines.conformance.suppliers import leave_out
+from tests.engines.watched_redis import RedisGuard, WatchedRedis, redis_program, watched
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
-pytest.importorskip("redis")
 
 pytestmark = pytest.mark.real
 
-LEASE = 2.0
-WATCHERS = 3
-# How the primary is when another server takes over. The second time sentinels need ten seconds to be ready for it.
+# How the primary is when another server takes over.
 HOW = ["is well"]
 if os.environ.get("COTERIE_TEST_ENGINES") == "all":
     HOW += ["hangs", "killed"]
 
 
-class WatchedValkey:
-    """A primary, a replica of it, and three sentinels."""
-
-    def __init__(self, folder: Path) -> None:
-        self.servers = [ValkeySupplier(folder / str(n)) for n in range(2)]
-        self.ports = free_ports(WATCHERS)
-        self.sentinels: list[Child] = []
-        for port in self.ports:
-            place = folder / f"sentinel{port}"
-            place.mkdir(parents=True)
-            lines = [
-                f"port {port}",
-                "bind 127.0.0.1",
-                f"sentinel monitor main 127.0.0.1 {self.servers[0].port} 2",
-                "sentinel down-after-milliseconds main 500",
-                "sentinel failover-timeout main 2000",
-            ]
-            (place / "conf").write_text("\n".join(lines), encoding="utf-8")
-            program = self.servers[0].child.command[0]
-            self.sentinels.append(Child(place, [program, str(place / "conf"), "--sentinel"]))
-
-    def start(self) -> None:
-        first, second = self.servers
-        first.start()
-        second.start()
-        second.say(f"REPLICAOF 127.0.0.1 {first.port}")
-        wait_for(
-            lambda: "master_link_status:up" in second.say("INFO replication"), second.child.log
-        )
-        for sentinel in self.sentinels:
-            sentinel.start()
-        for port, sentinel in zip(self.ports, self.sentinels, strict=True):
-            wait_for(lambda port=port: self._is_ready(port), sentinel.log)  # type: ignore[misc]
-
-    def _is_ready(self, port: int) -> bool:
-        """Whether a sentinel knows the replica and the other ones."""
-        said = lines_of(port, "SENTINEL MASTER main").split("\r\n")
-        facts = dict(zip(said[2::4], said[4::4], strict=False))
-        return (facts.get("num-slaves"), facts.get("num-other-sentinels")) == ("1", "2")
-
-    def url(self, name: str = "main") -> str:
-        places = ",".join(f"127.0.0.1:{port}" for port in self.ports)
-        return f"valkey+sentinel://{places}/{name}?lease={LEASE:g}"
-
-    def primary(self, port: int | None = None) -> int:
-        """Return the port of the server that a sentinel names."""
-        said = lines_of(port or self.ports[0], "SENTINEL GET-MASTER-ADDR-BY-NAME main")
-        return int(said.split("\r\n")[4])
-
-    def fail_over(self) -> None:
-        """Have the sentinels promote the replica of a primary that is well."""
-        assert "+OK" in lines_of(self.ports[0], "SENTINEL FAILOVER main")
-
-    def settle(self) -> list[ValkeySupplier]:
-        """Wait until the primary has its replica; return both."""
-        found = sorted(self.servers, key=lambda each: each.port != self.primary())
-        wait_for(lambda: "state=online" in found[0].say("INFO replication"), found[1].child.log)
-        for port, sentinel in zip(self.ports, self.sentinels, strict=True):
-            wait_for(lambda port=port: self._is_ready(port), sentinel.log)  # type: ignore[misc]
-        return found
-
-    def end(self) -> None:
-        for child in (*self.sentinels, *(server.child for server in self.servers)):
-            child.kill()
-
-
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedValkey]:
+def redises(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedRedis]:
     try:
-        made = WatchedValkey(tmp_path_factory.mktemp("watched"))
+        with watched(tmp_path_factory.mktemp("watched")) as made:
+            yield made
     except Missing as error:
         leave_out(error)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.end()
 
 
 @pytest.fixture
-def settled(watched: WatchedValkey) -> list[ValkeySupplier]:
-    return watched.settle()
+def settled(redises: WatchedRedis) -> WatchedRedis:
+    redises.settle()
+    return redises
 
 
 async def taken(c: coterie.Coordinator) -> coterie.Held:
@@ -132,33 +59,32 @@ async def taken(c: coterie.Coordinator) -> coterie.Held:
 
 @in_loop
 async def test_a_holder_whose_primary_is_not_that_of_the_majority_loses_its_lock(
-    watched: WatchedValkey,
+    redises: WatchedRedis,
 ) -> None:
     """It can reach the old primary, which takes its renewals; the sentinels have promoted another one."""
-    first, _ = watched.servers
-    async with coterie.connect(watched.url()) as ann:
+    async with coterie.connect(redises.url()) as ann:
         held = await taken(ann)
-        for sentinel in watched.sentinels[1:]:
+        for sentinel in redises.sentinels[1:]:
             sentinel.signal(signal.SIGSTOP)  # no majority speaks for the primary any more
         await held.lost
-        assert "+PONG" in await asyncio.to_thread(first.say, "PING")
+        assert await asyncio.to_thread(redises.ask, redises.port, "PING")
         with pytest.raises(coterie.LockLost):
             await held.release()
         with pytest.raises(Unavailable, match="no primary is named by a majority of the sentinels"):
-            await coterie.connect(watched.url()).open()
-        for sentinel in watched.sentinels[1:]:
+            await coterie.connect(redises.url()).open()
+        for sentinel in redises.sentinels[1:]:
             sentinel.signal(signal.SIGCONT)
         async with ann.lock("x") as again:
             assert again.token > held.token
 
 
 @in_loop
-async def test_what_the_sentinels_say_is_shown(watched: WatchedValkey) -> None:
+async def test_what_the_sentinels_say_is_shown(redises: WatchedRedis) -> None:
     with pytest.raises(ConfigError, match="the sentinels know no primary 'other'"):
-        await coterie.connect(watched.url("other")).open()
-    source = await find_source(watched.url())
+        await coterie.connect(redises.url(name="other")).open()
+    source = await find_source(redises.url())
     status = await source.look()
-    assert [node.name for node in status.nodes] == [f"127.0.0.1:{watched.servers[0].port}"]
+    assert [node.name for node in status.nodes] == [f"127.0.0.1:{redises.port}"]
     assert status.nodes[0].facts["role"] == "primary"
 
 
@@ -176,26 +102,119 @@ def test_urls_that_name_no_primary_are_refused() -> None:
 @pytest.mark.parametrize("how", HOW)
 @in_loop
 async def test_a_holder_is_told_of_a_failover_before_the_next_enters(
-    watched: WatchedValkey, settled: list[ValkeySupplier], how: str
+    settled: WatchedRedis, how: str
 ) -> None:
-    first, second = settled
-    async with coterie.connect(watched.url()) as ann, coterie.connect(watched.url()) as bob:
+    redises = settled
+    former = await asyncio.to_thread(redises.primary)
+    async with coterie.connect(redises.url()) as ann, coterie.connect(redises.url()) as bob:
         held = await taken(ann)
         waiting = asyncio.create_task(taken(bob))
-        await asyncio.sleep(LEASE / 3)
+        await asyncio.sleep(redises.lease / 3)
         assert held.valid
-        if how == "is well":
-            await asyncio.to_thread(watched.fail_over)
-        else:
-            first.child.signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+        end = {"is well": redises.fail_over, "hangs": redises.suspend, "killed": redises.kill}
+        await asyncio.to_thread(end[how])
         got = await waiting
         assert not held.valid
         assert got.token > held.token
-        assert await asyncio.to_thread(watched.primary) == second.port
+        assert await asyncio.to_thread(redises.primary) != former
         with pytest.raises(coterie.LockLost):
             await held.release()
         await got.release()
         async with ann.lock("x") as again:
             assert again.token > got.token
-        if how == "hangs":
-            first.child.signal(signal.SIGCONT)
+    if how != "is well":
+        await asyncio.to_thread(redises.resume if how == "hangs" else redises.start)
+
+
+# Passwords, and TLS
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedRedis]:
+    """Run servers and sentinels that want passwords, each another one, and TLS."""
+    folder = tmp_path_factory.mktemp("guarded")
+    certificates(folder, "ours")
+    try:
+        guard = RedisGuard("one", "another", folder)
+        with watched(folder / "servers", redis_program(), guard) as made:
+            yield made
+    except Missing as error:
+        leave_out(error)
+
+
+def trusting(redises: WatchedRedis, parameters: str = "&sentinel-password=another") -> str:
+    assert redises.guard.certificates is not None
+    return redises.url(parameters=f"&ca={redises.guard.certificates}/ours-ca.pem{parameters}")
+
+
+@in_loop
+async def test_locks_with_passwords_and_tls_follow_a_failover(guarded: WatchedRedis) -> None:
+    async with coterie.connect(trusting(guarded)) as ann:
+        held = await taken(ann)
+        await asyncio.to_thread(guarded.fail_over)
+        await held.lost
+        with pytest.raises(coterie.LockLost):
+            await held.release()
+        async with ann.lock("x") as again:
+            assert again.token > held.token
+
+
+@in_loop
+async def test_who_may_not_ask_the_sentinels_is_told_in_a_line(
+    guarded: WatchedRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for parameters in ("", "&sentinel-password=wrong"):
+        with pytest.raises(
+            ConfigError, match=r"refused: .*sentinel-password=… in the URL"
+        ) as error:
+            await coterie.connect(trusting(guarded, parameters)).open()
+        assert "wrong" not in str(error.value).replace("WRONGPASS", "")
+    with pytest.raises(ConfigError, match=r"refused: "):
+        await coterie.connect(trusting(guarded).replace(":one@", ":wrong@")).open()
+    with pytest.raises(Unavailable, match="TLS fails: CERTIFICATE_VERIFY_FAILED"):
+        await coterie.connect(guarded.url()).open()
+    monkeypatch.setenv("COTERIE_SENTINEL_PASSWORD", "another")
+    async with coterie.connect(trusting(guarded, "")) as c:
+        assert not await c.locked("never-taken")
+
+
+def test_the_doctor_shows_what_the_sentinels_see(
+    guarded: WatchedRedis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guarded.settle()
+    assert run(["doctor", "-o", "json", "--url", trusting(guarded)]) == 0
+    found = {each["what"]: each for each in json.loads(capsys.readouterr().out)}
+    primary = f"127.0.0.1:{guarded.primary()}"
+    for port in guarded.sentinel_ports:
+        said = f"names {primary}, with 1 replica, one of 3, quorum 2"
+        assert found[f"sentinel at 127.0.0.1:{port}"]["found"] == said
+    assert found["primary"]["found"] == f"{primary}, by 3 of 3 sentinels"
+    assert found["failover"]["state"] == "look"
+    assert found[f"server at {primary}"]["state"] == "good"
+    guarded.sentinels[0].signal(signal.SIGSTOP)
+    assert run(["doctor", "-o", "json", "--url", trusting(guarded)]) == 1
+    guarded.sentinels[0].signal(signal.SIGCONT)
+    found = {each["what"]: each for each in json.loads(capsys.readouterr().out)}
+    assert found[f"sentinel at 127.0.0.1:{guarded.sentinel_ports[0]}"]["found"] == "no answer"
+    assert found["primary"]["found"] == f"{primary}, by 2 of 3 sentinels"
+
+
+def test_what_sentinels_say_is_judged() -> None:
+    here, there = PrimaryAddress("a", 1), PrimaryAddress("b", 1)
+
+    def judged(*views: SentinelView) -> dict[str, tuple[str, str]]:
+        return {each.what: (each.look, each.found) for each in examine_views(views)}
+
+    views = [SentinelView(PrimaryAddress("s", n), here, 1, 3, 2) for n in range(3)]
+    split = judged(
+        views[0], views[1]._replace(primary=there), SentinelView(here, trouble="no answer")
+    )
+    assert split["primary"] == ("bad", "1 of 3 sentinels name the same one; a majority is needed")
+    late = judged(views[0], views[1], views[2]._replace(primary=there))
+    assert late["sentinel at s:2"][0] == "warning"
+    assert judged(*views[:2])["sentinels"][1] == "3 watch the primary, and the URL names 2"
+    alone = [each._replace(replicas=0, sentinels=2) for each in views[:2]]
+    assert judged(*alone)["sentinels"][1] == "2 sentinels: none may be away"
+    assert judged(*alone)["failover"][1] == "no replica: no server can take over"
+    dead = judged(*(each._replace(trouble="it takes the server for dead") for each in views))
+    assert dead["sentinel at s:0"][0] == "warning"

@@ -8,7 +8,7 @@ import os
 import select
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -18,12 +18,12 @@ from coterie import system
 from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.engines.queue.url import parse_server_url
 from coterie.engines.zookeeper import names
-from coterie.engines.zookeeper.connection import LoopHandler
+from coterie.engines.zookeeper.connection import LoopHandler, ZooKeeperConnection
 from coterie.engines.zookeeper.server import ZooKeeperServer
 from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable
+from coterie.lab.servers.proxy import DOWN, UP, Proxy
+from coterie.lab.servers.zookeeper import TICK_MILLISECONDS, missing, running_zookeeper
 from tests.cluster.local_cluster import Program
-from tests.cluster.proxy import DOWN, UP, Proxy
-from tests.engines.zookeeper_server import TICK_MILLISECONDS, missing, zookeeper
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
     from coterie import Coordinator
     from coterie.engines.zookeeper.server import ZooKeeperSession
-    from tests.engines.zookeeper_server import ZooKeeper
+    from coterie.lab.servers.zookeeper import ZooKeeper
 
 needs_server = pytest.mark.skipif(bool(missing()), reason=f"no ZooKeeper: {missing()}")
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ZooKeeper]:
-    with zookeeper() as running:
+    with running_zookeeper() as running:
         yield running
 
 
@@ -468,6 +468,33 @@ async def test_an_entry_that_an_operator_has_removed_is_a_loss(server: ZooKeeper
         assert "removed" in await heard.ended
         with pytest.raises(SessionLost, match="removed"):
             await waiting
+
+
+@needs_server
+@in_loop
+async def test_nodes_that_others_remove_first_are_not_asked_for(
+    server: ZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that begins looks for what killed ones have left; others that begin just then do so as well."""
+    send, swept = ZooKeeperConnection.send, asyncio.Event()
+
+    def emptied(self: ZooKeeperConnection, method: str, *arguments: str, **how: bool) -> Any:
+        if method != "get_children" or not arguments[0].endswith("/q"):
+            return send(self, method, *arguments, **how)
+        nothing = asyncio.get_running_loop().create_future()
+        nothing.set_result([])
+        swept.set()
+        return nothing
+
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+    async with session(server.url(), "ann") as ann:
+        await ann.join(Ticket("x", False, 1), author("ann"), None)
+        monkeypatch.setattr(ZooKeeperConnection, "send", emptied)
+        async with session(server.url(), "bob"):
+            await swept.wait()
+        monkeypatch.undo()
+    assert not errors
 
 
 def remove(server: ZooKeeper, parent: str, part: str) -> None:

@@ -28,21 +28,21 @@ NOT_HELD = KEPT = 1  # the answer is no
 )
 @click.option("--yes", is_flag=True, help="Do not ask for the name again.")
 def command(*, name: str, url: str | None, yes: bool) -> int:
-    """End the hold of the lock NAME, whichever program has it.
+    """End the hold of the lock NAME, even if its program does not want to.
 
-    The program is told that its lock is lost: its body is cancelled, and the next in line gets the
-    lock with a larger token, so that a resource that compares tokens refuses what the old holder
-    still does. Code that neither heeds the loss nor hands over its token goes on beside the next
-    holder: look first whether that does harm.
+    The program is told that its lock is lost, and its body is cancelled. The next program in the queue
+    gets the lock with a larger token, so a resource that compares tokens refuses the old holder. Code
+    that neither reacts to the loss nor passes its token on goes on beside the next holder. Make sure
+    first that this does no damage.
 
-    A program that hangs or is cut off needs no command where there are leases: its lease runs out.
-    Where it does not answer, the command says what it could do, and what is left to do.
+    Where there are leases, a program that hangs or is cut off needs no command: its lease runs out. If
+    the program does not answer, the command says what it has done and what you can do.
 
     On a cluster with an operator secret (COTERIE_OPERATOR_SECRET_FILE, or operator-secret-file in
-    coterie.toml) only those can do this that have it; on a server those who have the right to take the
-    lock; in a directory (file:) the user of the program, root, and the owner of the directory. It is
-    logged by the nodes of a cluster, and elsewhere by the program. The exit status is 1 if the lock is
-    not held, or if a program does not answer and keeps it.
+    coterie.toml) you need that secret; on a server, the right to take the lock; in a directory (file:)
+    you have to be the user of the program, root, or the owner of the directory. The nodes of a cluster
+    log the order, elsewhere the program does. Exits with 1 if the lock is not held, or if a program
+    does not answer and keeps it.
     """
     from coterie.locks.breaker import find_breaker  # noqa: PLC0415 - with what the URL needs
     from coterie.locks.names import check_name  # noqa: PLC0415 - as above

@@ -43,14 +43,14 @@ RUN_OPTIONS = tuple(option for option in JOB_OPTIONS if option.key != "node")
 @click.option(
     "--zone", metavar="ZONE", help="Time zone of --at, such as Europe/Berlin; default: UTC."
 )
-@click.option("--period", metavar="KEY", help="The period by hand, in place of --every.")
+@click.option("--period", metavar="KEY", help="Name the period yourself, instead of --every.")
 @click.option(
     "--attempts",
     metavar="N",
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
-    help="How often a period may be begun, if runs fail or are interrupted.",
+    help="How often a period may be run, if runs fail or are interrupted.",
 )
 @click.option(
     "--catch-up",
@@ -64,17 +64,17 @@ RUN_OPTIONS = tuple(option for option in JOB_OPTIONS if option.key != "node")
     "--only-within",
     metavar="DUR",
     type=duration,
-    help="Run nothing later than this after the beginning of the period.",
+    help="Start no run later than this after the beginning of the period.",
 )
 @click.option(
     "-w",
     "--wait",
     metavar="DUR",
     type=duration,
-    help="Wait at most this long for a run that goes on, by default until the next period, and for servers, by default not.",
+    help="Wait at most this long for a run in progress (default: until the next period) and for servers (default: not).",
 )
 @click.option("--list", "lists", is_flag=True, help="List all jobs, or the runs of NAME.")
-@click.option("--again", is_flag=True, help="Let the latest period of NAME run once more.")
+@click.option("--again", is_flag=True, help="Allow one more run of the latest period of NAME.")
 @click.option("--forget", is_flag=True, help="Forget all runs of NAME, as if it were a new job.")
 @click.option(
     "-o",
@@ -82,24 +82,23 @@ RUN_OPTIONS = tuple(option for option in JOB_OPTIONS if option.key != "node")
     type=click.Choice(["table", "json", "prometheus"]),
     default="table",
     show_default=True,
-    help="How --list prints: prometheus for the textfile collector of a node_exporter.",
+    help="Format of --list; prometheus is for the textfile collector of node_exporter.",
 )
 @with_options(RUN_OPTIONS)
 @click.argument("program", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED)
 def command(*, name: str | None, lists: bool, again: bool, forget: bool, **options: Any) -> int:
-    """Run COMMAND once per period, on however many machines cron starts this.
+    """Run COMMAND once per period, however many machines start it.
 
-    Write it as `coterie once NAME --every 1d --at 02:00 --zone Europe/Berlin -- COMMAND`. The job NAME has a lock, and
-    the record of its runs is the value of that lock. One machine writes that it has begun the period, and runs COMMAND;
-    the others find that, and exit with 0.
+    Start it from cron on each machine, as `coterie once NAME --every 1d --at 02:00 --zone Europe/Berlin -- COMMAND`. The
+    first machine records that it has begun the period, and runs COMMAND. The others see that, and exit with 0.
 
-    A run that has begun is not begun again, whatever becomes of it: it runs at most once. With --attempts N the
-    next machine that comes or waits begins it again while it has not ended with status 0, N times in all: it runs at
-    least once, and COMMAND has to bear that it runs twice.
+    By default a period is run at most once: a run that fails or is interrupted is not repeated. With --attempts N
+    another machine repeats it until it ends with status 0, at most N times in all. Then COMMAND may run twice, and has
+    to tolerate that.
 
-    COMMAND finds COTERIE_PERIOD, COTERIE_ATTEMPT and COTERIE_TOKEN in its environment. Exits with its
-    status, with 0 if nothing is due, 69 if no server answers, 75 if another program has the lock and runs nothing, 79
-    if the lock was lost, 130 if interrupted while waiting.
+    COMMAND finds COTERIE_PERIOD, COTERIE_ATTEMPT and COTERIE_TOKEN in its environment. Exits with the status of COMMAND,
+    with 0 if nothing is due, 69 if no server answers, 75 if another program has the lock and runs nothing, 79 if the
+    lock was lost, 130 if interrupted while waiting.
     """
     program = read_program(options["program"], options["shell"])
     if lists or again or forget:

@@ -25,18 +25,18 @@ COMMANDS = {
     "secret": ("secret", "Print a random secret for a cluster."),
     "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
     "cluster": ("cluster", "Change the voters of a running cluster."),
-    "break": ("break_hold", "End the hold of a lock, whichever program has it."),
+    "break": ("break_hold", "End a hold of a lock that its program keeps."),
     "record": ("lab.record", "Record what a cluster of a classic algorithm does."),
-    "doctor": ("doctor", "Look at clock, disk, nodes and certificates."),
+    "doctor": ("doctor", "Check clock, disk, nodes and certificates."),
     "algorithms": ("lab.algorithms", "List the algorithms and their costs."),
     "simulate": ("lab.simulate", "Run an algorithm in virtual time."),
-    "simulate-stack": ("lab.simulate_stack", "Simulate a whole cluster as it is shipped."),
+    "simulate-stack": ("lab.simulate_stack", "Simulate a whole cluster with the code that ships."),
     "compare": ("lab.compare", "Measure algorithms beside their formulas."),
-    "distribution": ("lab.distribution", "Measure how evenly algorithms are distributed."),
+    "distribution": ("lab.distribution", "Measure how evenly algorithms spread their work."),
     "check": ("lab.check", "Explore every interleaving of an algorithm."),
     "prove": ("lab.prove", "Prove an algorithm for every number of processes."),
     "lab": ("lab.play", "Play an algorithm by hand in the browser."),
-    "clocks": ("lab.clocks", "Keep physical clocks together, beside their bound."),
+    "clocks": ("lab.clocks", "Simulate the synchronisation of physical clocks."),
     "compare-schemes": ("lab.compare_schemes", "Measure schemes of concurrency control."),
     "compare-deadlocks": (
         "lab.compare_deadlocks",
@@ -46,7 +46,8 @@ COMMANDS = {
     "detect": ("lab.detect", "Run the detectors of deadlocks."),
     "history": ("lab.history", "Check whether a history is serializable."),
     "audit": ("lab.audit", "Look for anomalies in another store."),
-    "sources": ("lab.sources", "List what our sources state, and what we say to it."),
+    "audit-locks": ("lab.audit_locks", "Try the locks of any library under faults."),
+    "sources": ("lab.sources", "List the statements of our sources, with a verdict on each."),
 }
 
 POSIX_COMMANDS = (
@@ -56,6 +57,7 @@ POSIX_COMMANDS = (
     "once",
     "serve",
     "audit",
+    "audit-locks",
 )  # they pass on or wait for signals
 LINUX_COMMANDS = ("simulate-stack",)  # its disk finds the names of open files in /proc
 

@@ -68,7 +68,7 @@ logger = logging.getLogger("coterie.cluster")
 @click.option(
     "--join",
     metavar="URL",
-    help="Be a spare of the running cluster at this URL, or at addresses such as a:7420,b:7420.",
+    help="Join the running cluster at this URL, or at addresses such as a:7420,b:7420, as a spare.",
 )
 @click.option(
     "--listen",
@@ -78,13 +78,13 @@ logger = logging.getLogger("coterie.cluster")
 @click.option(
     "--metrics",
     metavar="ADDRESS",
-    help="Where it shows its metrics with --join; a port alone: on loopback.",
+    help="Where the node serves its metrics with --join; a port alone: on loopback.",
 )
 @click.option(
     "--open",
     "is_open",
     is_flag=True,
-    help="Let other machines in without a secret or TLS: the network is your own.",
+    help="Accept other machines without a secret or TLS, on a network that is all yours.",
 )
 @click.option(
     "--new-cluster",
@@ -129,11 +129,11 @@ def command(
     """Run a voting node until SIGTERM or SIGINT.
 
     The cluster file, coterie.toml, names all nodes. --dev N needs no file: it runs N nodes on
-    loopback in one process, to try things out.
+    loopback in one process, for a trial.
 
-    --join needs no file either: the node learns the cluster from those that run, waits as a spare,
-    and votes when coterie cluster add or replace has made it a voter. The same command line starts
-    it again then.
+    --join needs no file either: the node learns the configuration from the running nodes, waits as a
+    spare, and votes after coterie cluster add or replace has made it a voter. Start it with the same
+    command line after that, too.
     """
     log_to_stderr(log, verbose=not quiet)
     descriptors.raise_limit()

@@ -35,6 +35,15 @@ class NodeView(NamedTuple):
     trouble: str = ""  # why it cannot be asked
 
 
+class ServiceFinding(NamedTuple):
+    """Something on which locks rest, and how it is: what `coterie doctor` says of a service beside its nodes."""
+
+    what: str
+    look: Look
+    found: str
+    advice: str = ""
+
+
 class ProgramView(NamedTuple):
     """A program with a session at the nodes."""
 

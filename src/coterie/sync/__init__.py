@@ -10,11 +10,17 @@ held belongs to the thread that acquired it. A thread cannot be cancelled, so a 
 the end of the `with`.
 """
 
-from coterie.sync.coordinator import Coordinator, connect
-from coterie.sync.held import Held, HeldAll, Holding
-from coterie.sync.lock import Acquirable, Lock, LockAll, LockAny, Semaphore
-from coterie.sync.members import GroupMember, Members
-from coterie.sync.once import Once, Run
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coterie.sync.coordinator import Coordinator, connect
+    from coterie.sync.held import Held, HeldAll, Holding
+    from coterie.sync.lock import Acquirable, Lock, LockAll, LockAny, Semaphore
+    from coterie.sync.members import GroupMember, Members
+    from coterie.sync.once import Once, Run
 
 __all__ = [
     "Acquirable",
@@ -32,3 +38,34 @@ __all__ = [
     "Semaphore",
     "connect",
 ]
+
+_HOMES = {
+    "Acquirable": "lock",
+    "Coordinator": "coordinator",
+    "GroupMember": "members",
+    "Held": "held",
+    "HeldAll": "held",
+    "Holding": "held",
+    "Lock": "lock",
+    "LockAll": "lock",
+    "LockAny": "lock",
+    "Members": "members",
+    "Once": "once",
+    "Run": "once",
+    "Semaphore": "lock",
+    "connect": "coordinator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: a program that takes no lock in this run starts without an event loop."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value  # later uses do not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    """Name what a program may use, imported or not."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -12,8 +12,6 @@ from coterie.locks.url import without_password
 from coterie.sync.held import wrap
 from coterie.sync.lock import Acquirable, Lock, LockAll, LockAny, Semaphore
 from coterie.sync.loop import Loop
-from coterie.sync.members import Members
-from coterie.sync.once import Once
 
 if TYPE_CHECKING:
     import os
@@ -23,6 +21,8 @@ if TYPE_CHECKING:
     from coterie.locks import Party
     from coterie.locks.value import Value
     from coterie.sync.held import Held, Holding
+    from coterie.sync.members import Members
+    from coterie.sync.once import Once
     from coterie.telemetry.observer import Observer
 
 Seen = TypeVar("Seen")
@@ -187,6 +187,8 @@ class Coordinator:
         lease: float | None = None,
     ) -> Once:
         """Make a job that runs once per period. See `coterie.Coordinator.once`."""
+        from coterie.sync.once import Once  # noqa: PLC0415 - most programs run none
+
         inner = self._inner.once(
             name,
             period,
@@ -223,6 +225,8 @@ class Coordinator:
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Members:
         """Join a group: `with` belongs to it while its body runs, and yields a `Member`."""
+        from coterie.sync.members import Members  # noqa: PLC0415 - most programs join none
+
         inner = self._inner.members(
             name, timeout=timeout, lease=lease, note=note, on_lost=self._passing_to(on_lost)
         )

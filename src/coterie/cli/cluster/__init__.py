@@ -35,7 +35,7 @@ patience_option = click.option(
     "--timeout",
     type=duration,
     metavar="DUR",
-    help="Wait no longer than this for answers; a node that hangs takes 5 s, twice.",
+    help="Wait at most this long for answers; without it a node that hangs costs 5 s, twice.",
 )
 
 
@@ -48,7 +48,7 @@ def change_options(command: Command) -> Command:
                 "--if-number",
                 type=click.IntRange(0),
                 metavar="N",
-                help="Only if the configuration has this number; for scripts.",
+                help="Change nothing unless the configuration has this number; for scripts.",
             ),
             click.option(
                 "--dry-run", is_flag=True, help="Check and show the steps, change nothing."
@@ -56,13 +56,13 @@ def change_options(command: Command) -> Command:
             click.option(
                 "--yes",
                 is_flag=True,
-                help="Also if fewer failures are borne afterwards, or the lease is longer than an hour.",
+                help="Even if the cluster will tolerate fewer failures, or the lease exceeds an hour.",
             ),
             click.option(
                 "--timeout",
                 type=duration,
                 metavar="DUR",
-                help="Wait no longer than this; what is begun stays for finish or abort.",
+                help="Wait at most this long; a change that has begun then waits for finish or abort.",
             ),
             output_option,
         )
@@ -85,7 +85,7 @@ def command(context: click.Context) -> int:
     """Look at the voters of a running cluster, or change them while locks are held.
 
     Locks are granted all the time, and held locks stay held. A command may be interrupted at any
-    moment: what it has begun is ended by finish, or taken back by abort.
+    moment: finish then completes the change, or abort undoes it.
 
     \b
       coterie cluster status
@@ -101,16 +101,16 @@ def command(context: click.Context) -> int:
     return 0
 
 
-@command.command("status", short_help="Show the configuration and what is under way.")
+@command.command("status", short_help="Show the configuration, and a change in progress.")
 @url_option
 @patience_option
 @output_option
 def status(*, url: str | None, timeout: float | None, output: str) -> int:
-    """Show the configuration: its number, voters, times, and what is under way.
+    """Show the configuration: its number, voters and times, and a change in progress.
 
     Nodes at addresses of the URL that do not vote are listed as spares, or as removed if they did.
 
-    Exits with 0 if all voters vote and no change is under way, with 1 if not, and with 69 if no
+    Exits with 0 if all voters vote and no change is in progress, with 1 if not, and with 69 if no
     quorum of the voters votes.
     """
     return show_state(url, output, timeout)
@@ -121,9 +121,9 @@ def status(*, url: str | None, timeout: float | None, output: str) -> int:
 @click.option("--votes", type=int, default=1, show_default=True, help="Votes of each new node.")
 @change_options
 def add(*, nodes: tuple[str, ...], votes: int, **options: Any) -> int:
-    """Make nodes voters that were started with coterie serve --join.
+    """Make voters of nodes that were started with coterie serve --join.
 
-    Each has to answer at its address, here and from every present voter.
+    Each of them has to be reachable from here and from every voter.
     """
     newcomers = [_newcomer(text, votes) for text in nodes]
 
@@ -133,11 +133,11 @@ def add(*, nodes: tuple[str, ...], votes: int, **options: Any) -> int:
     return run_change(Terms(**options), goal)
 
 
-@command.command("remove", short_help="Let nodes vote no more.")
+@command.command("remove", short_help="Remove voters.")
 @click.argument("nodes", nargs=-1, required=True, metavar="NAME...")
 @change_options
 def remove(*, nodes: tuple[str, ...], **options: Any) -> int:
-    """Let nodes vote no more; they may be switched off when the command has ended."""
+    """Remove voters. You may stop these nodes when the command has ended."""
 
     async def goal(standing: KnownConfiguration) -> Goal:
         return plan.remove(standing.configuration, _names(nodes))
@@ -145,14 +145,14 @@ def remove(*, nodes: tuple[str, ...], **options: Any) -> int:
     return run_change(Terms(**options), goal)
 
 
-@command.command("replace", short_help="Put a node in the place of a voter.")
+@command.command("replace", short_help="Replace a voter, or its lost disk.")
 @click.argument("old", metavar="NAME")
 @click.argument("new", required=False, metavar="[NAME=ADDRESS]")
 @change_options
 def replace(*, old: str, new: str | None, **options: Any) -> int:
-    """Put a new node in the place of a voter, or a new disk under the same name.
+    """Replace a voter by a new node, or its lost disk by a new one.
 
-    With one name: the disk of that node was lost, and it runs again with an empty one. It is removed
+    With one name: the disk of that node was lost, and the node runs with an empty one. It is removed
     and added again. The old node need not run.
     """
     if new is None or new.partition("=")[0] == old:
@@ -169,13 +169,13 @@ def replace(*, old: str, new: str | None, **options: Any) -> int:
 @click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE...")
 @change_options
 def set_values(*, values: tuple[str, ...], **options: Any) -> int:
-    """Change times, votes, coterie, policy, addresses or protocol; all in one change.
+    """Change times, votes, coterie, policy, addresses or protocol, in one step.
 
     Keys are lease, rate-error, margin, heartbeat, hedge, lock-delay, coterie, policy, votes.NAME,
-    address.NAME and protocol, as in the cluster file. Times that were derived from the lease follow
-    it. A voter that was renumbered has to run at its new address, with its data directory. The
-    protocol is changed alone, when all nodes and programs run the new version; there is no way back
-    from it.
+    address.NAME and protocol, as in the cluster file. Times that were derived from the lease
+    change with it. A voter whose address changes has to run at its new address already, with its data
+    directory. The protocol is changed by itself, when all nodes and programs run the new version; you
+    cannot go back from it.
     """
     chosen = dict(_setting(text) for text in values)
 
@@ -185,10 +185,10 @@ def set_values(*, values: tuple[str, ...], **options: Any) -> int:
     return run_change(Terms(**options), goal, forms="protocol" in chosen)
 
 
-@command.command("finish", short_help="Bring a change to its end.")
+@command.command("finish", short_help="Complete an interrupted change.")
 @change_options
 def finish(**options: Any) -> int:
-    """Bring a change to its end that was left in the middle."""
+    """Complete a change that was interrupted."""
 
     async def goal(standing: KnownConfiguration) -> Goal:
         return plan.finish(standing.configuration)
@@ -196,10 +196,10 @@ def finish(**options: Any) -> int:
     return run_change(Terms(**options), goal)
 
 
-@command.command("abort", short_help="Take a change back.")
+@command.command("abort", short_help="Undo an interrupted change.")
 @change_options
 def abort(**options: Any) -> int:
-    """Take back a change that was left in its joint step; its new nodes need not run."""
+    """Undo a change that was interrupted in its joint step; its new nodes need not run."""
 
     async def goal(standing: KnownConfiguration) -> Goal:
         return plan.abort(standing.configuration)
@@ -209,7 +209,7 @@ def abort(**options: Any) -> int:
 
 @command.command("force", short_help="Go on when a quorum is lost for good.")
 @click.option(
-    "--keep", required=True, multiple=True, metavar="NAME,...", help="The voters that are left."
+    "--keep", required=True, multiple=True, metavar="NAME,...", help="The remaining voters."
 )
 @url_option
 @click.option("--dry-run", is_flag=True, help="Check and show what would be done.")
@@ -217,10 +217,10 @@ def abort(**options: Any) -> int:
 @patience_option
 @output_option
 def force(*, keep: tuple[str, ...], url: str | None, **options: Any) -> int:
-    """Go on with the voters that are left when a quorum is lost for good.
+    """Go on with the remaining voters when a quorum is lost for good.
 
-    All voters that are given up have to be down for good: where one still runs, programs that reach
-    it may hold the same locks as others. Wipe their disks before they are used again.
+    All other voters have to be down for good: if one still runs, programs that reach it may hold the
+    same locks as others. Wipe their disks before they are used again.
     """
     return run_force(url, _names(keep), **options)
 
@@ -230,10 +230,10 @@ def force(*, keep: tuple[str, ...], url: str | None, **options: Any) -> int:
 @click.option("--yes", is_flag=True, help="Do not ask for the name of the cluster.")
 @output_option
 def vouch(*, url: str | None, yes: bool, output: str) -> int:
-    """End all leases at once: you vouch that no program runs that has used a lock.
+    """End all leases at once: you vouch that no program that has used a lock is running.
 
-    For nodes that abstain for long after a start, because the lease is long or was mistyped, and for
-    locks of killed programs. It is refused while a program is connected to any node.
+    Use it for nodes that abstain for a long time after a start, because the lease is long or was
+    mistyped, and for locks of killed programs. It is refused while a program is connected to a node.
     """
     return run_vouch(url, yes=yes, output=output)
 

@@ -22,15 +22,15 @@ from coterie.locks.url import choose_url
     "--data",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A data directory of a node whose disk to try; those of coterie.toml are tried by themselves.",
+    help="Test the disk of this data directory, instead of those that coterie.toml names.",
 )
 @output_option
 def command(*, url: str | None, data: tuple[Path, ...], output: str) -> int:
-    """Look at what locks rest on: clock, pauses, descriptors, disk, nodes, certificates.
+    """Check the conditions that locks rest on: clock, pauses, descriptors, disk, nodes, certificates.
 
-    Nothing is locked or changed; a disk is tried with a file that is gone afterwards.
+    Nothing is locked or changed. A disk is tested with a temporary file.
 
-    Exits with 1 if something is bad, with 0 if there are at most hints.
+    Exits with 1 if something is bad, and with 0 otherwise, even with hints.
     """
     chosen = choose_url(url)
     diagnoses = [

@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import ssl
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from coterie.cli.doctor.diagnosis import Diagnosis
 from coterie.cluster.membership.config import load
 from coterie.cluster.url import make_visit
 from coterie.cluster.wire.certificate import days_left, own_certificate, reason_of
 from coterie.cluster.wire.trouble import explain
+from coterie.engines.queue.status import ServerSource
 from coterie.errors import CoterieError, Unavailable
 from coterie.locks.status import find_source
 from coterie.locks.url import scheme_of, without_password
@@ -23,17 +24,24 @@ if TYPE_CHECKING:
 
     from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.security import Security
-    from coterie.locks.status import Status
+    from coterie.locks.status import Look, ServiceFinding, Status
 
 CALL_SECONDS_MAX = 3.0
 SLOW_SECONDS = 0.25
 EXPIRY_DAYS_FEW = 30
+STATES: dict[Look, Literal["good", "look", "bad"]] = {
+    "good": "good",
+    "warning": "look",
+    "bad": "bad",
+}
 
 
 def look_at_service(url: str) -> Iterator[Diagnosis]:
     """Ask every node or server that the URL names how it is."""
     name = without_password(url)
     try:
+        for each in asyncio.run(_examine(url)):
+            yield Diagnosis(each.what, STATES[each.look], each.found, each.advice)
         status = asyncio.run(_status(url))
     except Unavailable as error:
         yield Diagnosis(name, "bad", str(error), "start it, or look at addresses and firewalls")
@@ -62,6 +70,11 @@ def _look_at_directory(name: str, url: str) -> Iterator[Diagnosis]:
         yield Diagnosis(name, "look", doubt, advice)
     if not found:
         yield Diagnosis(name, "good", "the lock directory can be read")
+
+
+async def _examine(url: str) -> list[ServiceFinding]:
+    source = await find_source(url)
+    return await source.examine() if isinstance(source, ServerSource) else []
 
 
 async def _status(url: str) -> Status:

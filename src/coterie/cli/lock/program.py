@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
-OURS = ("COTERIE_SECRET", "COTERIE_OPERATOR_SECRET", "COTERIE_PASSWORD")  # and not for the program
+OURS = (
+    "COTERIE_SECRET",
+    "COTERIE_OPERATOR_SECRET",
+    "COTERIE_PASSWORD",
+    "COTERIE_SENTINEL_PASSWORD",
+)  # and not for the program
 
 
 class Job(NamedTuple):

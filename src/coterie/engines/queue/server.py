@@ -27,6 +27,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from coterie.locks.status import ServiceFinding
     from coterie.locks.value import ValueRecord
 
 
@@ -66,6 +67,14 @@ class ServerNode(msgspec.Struct, frozen=True):
     version: str = ""
     role: str = ""  # of several that agree or follow, such as leader
     trouble: str = ""
+
+
+@runtime_checkable
+class ExaminedServer(Protocol):
+    """A kind of server of which there is more to know than that it answers."""
+
+    async def examine(self) -> list[ServiceFinding]:
+        """Look at what its locks rest on; an error is a finding, too."""
 
 
 class SessionListener(Protocol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import ServerNode
+from coterie.engines.queue.server import ExaminedServer, ServerNode
 from coterie.errors import Unavailable, UsageError
 from coterie.locks.deadlocks.graph import lasting_graph
 from coterie.locks.engine import LockState
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from coterie.algorithms.deadlock.wait_for import Graph
+    from coterie.locks.status import ServiceFinding
 
 # Exit statuses of `coterie status`; where no server answers, an error is raised.
 HEALTHY, DEGRADED = 0, 1
@@ -121,6 +122,11 @@ class ServerSource:
             f"{state.server}: {health}",
             graph,
         )
+
+    async def examine(self) -> list[ServiceFinding]:
+        """Look at what its locks rest on, where this kind of server can be asked."""
+        server = self._engine.server
+        return await server.examine() if isinstance(server, ExaminedServer) else []
 
 
 def node_view(node: ServerNode) -> NodeView:

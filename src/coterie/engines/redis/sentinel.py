@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis import exceptions
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS_MAX = 1.0
 UNKNOWN, SILENT = "it knows none of that name", "no answer"
+REFUSED = "refused: "
+PASSWORD = "sentinel-password"  # noqa: S105 - the name of a parameter
+PASSWORD_VARIABLE = "COTERIE_SENTINEL_PASSWORD"  # noqa: S105 - likewise
 FAILURES = (OSError, RuntimeError, exceptions.RedisError)
 
 
@@ -40,6 +44,19 @@ class PrimaryAddress(NamedTuple):
     def __str__(self) -> str:
         """Write it for people."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class SentinelView(NamedTuple):
+    """What one sentinel says of the primary, or why it says nothing."""
+
+    address: PrimaryAddress
+    primary: PrimaryAddress | None = None
+    replicas: int = 0
+    sentinels: int = 0  # that watch the primary, itself among them
+    quorum: int = (
+        0  # of those who have to find the primary silent before another server is promoted
+    )
+    trouble: str = ""
 
 
 class Sentinels:
@@ -82,26 +99,64 @@ class Sentinels:
         (most, count), *_ = votes.most_common(1)
         if most == UNKNOWN and 2 * count > len(tasks):
             raise ConfigError(f"{self._shown}: the sentinels know no primary {self._name!r}")
+        if isinstance(most, str) and most.startswith(REFUSED) and 2 * count > len(tasks):
+            raise ConfigError(
+                f"{self._shown}: {most}; the password of the sentinels is {PASSWORD}=… in the URL, or {PASSWORD_VARIABLE}"
+            )
         said = ", ".join(f"{count} of {len(tasks)}: {each}" for each, count in votes.items())
         raise Unavailable(
             f"{self._shown}: no primary is named by a majority of the sentinels ({said})"
         )
 
+    async def views(self) -> list[SentinelView]:
+        """Ask each of them what it knows of the primary."""
+        return await asyncio.gather(*(self._view(*each) for each in self._addresses))
+
     async def _ask(self, host: str, port: int) -> PrimaryAddress | str:
-        """Ask one of them; return what is wrong where it names none."""
+        """Ask one of them for the primary; return what is wrong where it names none."""
+        found = await self._call(host, port, "GET-MASTER-ADDR-BY-NAME")
+        if isinstance(found, str):
+            return found
+        try:
+            return PrimaryAddress(found[0].decode(), int(found[1]))
+        except NONSENSE:
+            return SILENT
+
+    async def _view(self, host: str, port: int) -> SentinelView:
+        address = PrimaryAddress(host, port)
+        found = await self._call(host, port, "MASTER")
+        if isinstance(found, str):
+            return SentinelView(address, trouble=UNKNOWN if "No such master" in found else found)
+        try:
+            # Pairs in the older protocol of Redis, a table in the newer one.
+            facts = found if isinstance(found, dict) else dict(zip(*[iter(found)] * 2, strict=True))
+            return SentinelView(
+                address,
+                PrimaryAddress(facts[b"ip"].decode(), int(facts[b"port"])),
+                int(facts[b"num-slaves"]),
+                int(facts[b"num-other-sentinels"]) + 1,
+                int(facts[b"quorum"]),
+                "it takes the server for dead" if b"_down" in facts[b"flags"] else "",
+            )
+        except NONSENSE:
+            return SentinelView(address, trouble=SILENT)
+
+    async def _call(self, host: str, port: int, question: str) -> Any:
+        """Ask one of them something about the primary; return a text where it does not answer that."""
         made = self._connect(host, port)
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 found = await made.execute_command(  # type: ignore[no-untyped-call]
-                    "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._name
+                    "SENTINEL", question, self._name
                 )
-                if found is None:
-                    return UNKNOWN
-                return PrimaryAddress(found[0].decode(), int(found[1]))
-        except exceptions.ResponseError as error:  # such as a lack of a password
+                return UNKNOWN if found is None else found
+        except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
+            return f"{REFUSED}{error}"
+        except exceptions.ResponseError as error:
             return str(error)
-        except (*FAILURES, *NONSENSE):
-            return SILENT
+        except (*FAILURES, *NONSENSE) as error:
+            cause = error.__cause__ or error.__context__
+            return f"TLS fails: {cause.reason}" if isinstance(cause, ssl.SSLError) else SILENT
         finally:
             with contextlib.suppress(*FAILURES, *NONSENSE):
                 await made.aclose()

@@ -30,7 +30,13 @@ from coterie.engines.queue.server import QueueEntry, ServerNode, SessionLost
 from coterie.engines.queue.url import TLS_PARAMETERS, WITNESS, parse_server_url
 from coterie.engines.queue.witness import Witness
 from coterie.engines.redis import scripts
-from coterie.engines.redis.sentinel import PrimaryAddress, Sentinels
+from coterie.engines.redis.examination import OVERLAP, examine_views
+from coterie.engines.redis.sentinel import (
+    PASSWORD,
+    PASSWORD_VARIABLE,
+    PrimaryAddress,
+    Sentinels,
+)
 from coterie.engines.redis.values import RedisValues
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 from coterie.locks.legible import legible
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
 
     from coterie.engines.queue.server import Author, SessionListener, Ticket
     from coterie.engines.queue.url import ServerUrl
+    from coterie.locks.status import ServiceFinding
 
 VERSION_MIN = (6, 2)
 LEASE_SECONDS_MIN = 0.5
@@ -73,7 +80,8 @@ def make_engine(url: str) -> QueueEngine:
     """Return the engine of a program that takes locks on Redis or Valkey."""
     is_watched = url.partition(":")[0].lower().endswith(SENTINEL)
     port = 26379 if is_watched else 6379
-    parsed = parse_server_url(url, port=port, parameters=(*TLS_PARAMETERS, WITNESS))
+    passwords = (PASSWORD,) if is_watched else ()
+    parsed = parse_server_url(url, port=port, parameters=(*TLS_PARAMETERS, WITNESS, *passwords))
     if len(parsed.addresses) > 1 and not is_watched:
         raise UsageError(
             f"{parsed.scheme}://{parsed.shown}: locks are kept by one server; for several machines use coterie://,"
@@ -162,6 +170,19 @@ class RedisServer:
         role = "replica" if info.get("role") == "slave" else "primary"
         return [ServerNode(self._shown, str(known), role)]
 
+    async def examine(self) -> list[ServiceFinding]:
+        """Look at the sentinels, and at what a failover would cost."""
+        if self._sentinels is not None:
+            return examine_views(await self._sentinels.views())
+        connection = RedisConnection(self)
+        try:
+            info = await connection.connect()
+        except CoterieError:  # its node shows that
+            return []
+        finally:
+            await connection.close()
+        return [OVERLAP] if info.get("connected_slaves", 0) else []
+
     @property
     def _shown(self) -> str:
         """The server, for people: as the URL names it, or the sentinels."""
@@ -172,14 +193,25 @@ class RedisServer:
 
         A connection that is made again without a word may lead to another run of the server.
         """
-        host, port = self._primary
-        return self._client(host, port, self._database, alone=alone)
+        url = self._url
+        return self._client(
+            self._primary, url.user, url.secret, database=self._database, alone=alone
+        )
 
     def _client_of_sentinel(self, host: str, port: int) -> Redis:
-        return self._client(host, port, None, alone=False)
+        password = self._url.parameters.get(PASSWORD) or os.environ.get(PASSWORD_VARIABLE, "")
+        return self._client(PrimaryAddress(host, port), "", password)
 
-    def _client(self, host: str, port: int, database: int | None, *, alone: bool) -> Redis:
-        """Make a client of the server at an address, or of a sentinel, which has no databases and no users."""
+    def _client(
+        self,
+        address: PrimaryAddress,
+        user: str,
+        password: str,
+        *,
+        database: int = 0,
+        alone: bool = False,
+    ) -> Redis:
+        """Make a client of the server at an address, or of a sentinel, which has no databases."""
         url = self._url
         tls: dict[str, Any] = {}
         if url.scheme in SECURE:
@@ -191,11 +223,11 @@ class RedisServer:
                 "ssl_keyfile": url.tls_file("key") or None,
             }
         return Redis(
-            host=host,
-            port=port,
-            db=database or 0,
-            username=(url.user or None) if database is not None else None,
-            password=(url.secret or None) if database is not None else None,
+            host=address.host,
+            port=address.port,
+            db=database,
+            username=user or None,
+            password=password or None,
             retry=Retry(NoBackoff(), 0),
             # A connection has limits of its own, which cost less.
             socket_timeout=None if alone else CALL_SECONDS_MAX,

@@ -313,6 +313,8 @@ class ZooKeeperConnection:
 
     async def answers(self, *sent: asyncio.Future[Any], limit: float | None = None) -> list[Any]:
         """Wait for the answers to requests; an error that says how a node stands is one, too."""
+        if not sent:  # asyncio does not wait for nothing
+            return []
         limit = min(CALL_SECONDS_MAX, self.timeout) if limit is None else limit
         _, pending = await asyncio.wait(sent, timeout=limit)
         self.check()

@@ -424,7 +424,7 @@ class ZooKeeperSession:
         (listed,) = await connection.answers(request)
         paths = [f"{self._mailbox}/{name}" for name in sorted(listed) if name.startswith(LETTER)]
         sent = [connection.send(what, path) for path in paths for what in ("get", "delete")]
-        answers = await connection.answers(*sent) if sent else []
+        answers = await connection.answers(*sent)
         for letter, deleted in zip(answers[::2], answers[1::2], strict=True):
             if deleted is True:
                 self._told.mail(letter[0])

@@ -21,7 +21,8 @@ from coterie.lab.explore.properties import (
     holds,
 )
 from coterie.lab.explore.tables.inputs import Inputs, Receive
-from coterie.lab.explore.tables.step import Pending, must_call, require_purity, run
+from coterie.lab.explore.tables.purity import require_purity
+from coterie.lab.explore.tables.step import Pending, must_call, run
 from coterie.process import Channel, Outbox, SeatCodec, check_wishes
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.errors import ConfigError
 from coterie.lab.explore.tables.inputs import Call, Notice, Receive, Restart, Ring, feed
 from coterie.process import MutexUser, Outbox, Phase, ProcessId, check_wishes, describe_error
 
@@ -62,16 +61,3 @@ def run(seat: Seat, pending: Pending, given: Input, size: int) -> Outcome:
     except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
         return Outcome(seat, pending, [], describe_error(error, seat.process))
     return Outcome(seat, pending.after(given, out), out.sends)
-
-
-def require_purity(first: Outcome, again: Outcome, given: Input) -> None:
-    """Raise if one step from one state came out in two ways: then no search proves anything."""
-    if (first.error is None) == (again.error is None) and (
-        first.error is not None or first[:3] == again[:3]
-    ):
-        return
-    name = type(first.seat.process).__name__
-    raise ConfigError(
-        f"{name} is not deterministic: {given} did two different things in the same state. Keep all"
-        " state in the fields of the process; draw no random numbers, and read no clock but out.now"
-    )

@@ -1,4 +1,4 @@
-"""What each input does to each local state: handlers are pure, so each step is computed once."""
+"""What each input does to each local state: handlers are pure, so each step is looked up once it was made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from coterie.lab.explore.tables.arrays import Growing
 from coterie.lab.explore.tables.memo import PairMemo
-from coterie.lab.explore.tables.step import require_purity, run
+from coterie.lab.explore.tables.purity import PuritySample, require_purity
+from coterie.lab.explore.tables.step import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from coterie.lab.explore.tables.links import Links
     from coterie.lab.explore.tables.seats import Seats
     from coterie.lab.explore.tables.step import Outcome
-    from coterie.process import ProcessId
+    from coterie.process import ProcessId, Seat
 
 
 class Steps:
@@ -30,6 +31,7 @@ class Steps:
         self._links = links
         self._inputs = inputs
         self._memo = PairMemo(self._compute)
+        self._sample = PuritySample()
         self.after = Growing(np.int32)  # by result
         self.receivers = Growing(np.uint64)  # a bit for each place that something is sent to
         self.sent = [Growing(np.int32) for _ in range(size)]  # to each place, as a suffix
@@ -53,9 +55,11 @@ class Steps:
     def _compute(self, state: int, number: int) -> int:
         place, _, pending = self._seats.locals[state]
         given = self._inputs[number]
-        seat, again = (self._seats.restore(state) or self._seats.fresh(place) for _ in range(2))
+        seat = self._seat(state, place)
         outcome = run(seat, pending, given, len(self.sent))
-        require_purity(outcome, run(again, pending, given, len(self.sent)), given)
+        if self._sample.includes(seat.process, given):
+            again = run(self._seat(state, place), pending, given, len(self.sent))
+            require_purity(outcome, again, given)
         if self.witness is not None:
             self.witness(state, given, outcome)
         if outcome.error is None:
@@ -63,6 +67,10 @@ class Steps:
             return self._append(after, self.dispatch(place + 1, outcome.sends))
         self.errors[len(self.after)] = outcome.error
         return self._append(state, [()] * len(self.sent))
+
+    def _seat(self, state: int, place: int) -> Seat:
+        """Make the seat again; a crashed one as it is before its start."""
+        return self._seats.restore(state) or self._seats.fresh(place)
 
     def _append(self, after: int, sent: list[tuple[int, ...]]) -> int:
         self.after.append(after)

@@ -11,6 +11,7 @@ which they were given, holds in the order in which they were entered, and number
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -82,6 +83,7 @@ class Watched(Leased):
     asking: int = 0  # how many processes leave marks
     marks: set[str] = set()  # that came since the last start
     silent: set[str] = set()  # participants of which nothing came after a mark
+    rate: tuple[int, int] | None = None  # of its clock, where one time passes for all
 
     def start(self, out: Outbox[Any]) -> None:
         """Begin, and let happen what may."""
@@ -125,6 +127,9 @@ class Watched(Leased):
                 assert self.voter is not None
                 self.voter.abstains_until = out.now
                 self.voter.ring(VOTER, out)
+            case _ if timer == VOTER and self.rate is not None:
+                assert self.voter is not None
+                self.voter.ring(timer, out)
             case _ if timer == PARTICIPANT:
                 self.participant.ring(timer, out)
             case _ if timer == CHANGER and self.polls:
@@ -132,6 +137,21 @@ class Watched(Leased):
                 self.time += POLL_SECONDS
                 out.now = self.time
                 Leased.ring(self, timer, out)
+
+    def restart(self, out: Outbox[Any]) -> None:
+        """Begin again after a crash."""
+        self._step(out, lambda: self._begin_again(out))
+
+    def reads(self, now: Fraction) -> float:
+        """Return what its clock shows at a moment, and go on by that."""
+        assert self.rate is not None
+        self.time = float(now * Fraction(*self.rate))
+        return self.time
+
+    def moment(self, shown: float) -> Fraction:
+        """Return the moment at which its clock shows this."""
+        assert self.rate is not None
+        return Fraction(shown) / Fraction(*self.rate)
 
     def _step(self, out: Outbox[Any], handler: Callable[[], None]) -> None:
         """Run a handler, and note which votes it gave and which hold it began."""
@@ -215,14 +235,18 @@ class Watched(Leased):
         if self.voter.abstains() and len(self.marks) == self.asking:
             out.set_timer(VOTE_AGAIN, 0)
 
-    def _reboot(self, out: Outbox[Any]) -> None:
+    def _begin_again(self, out: Outbox[Any]) -> None:
         """Forget everything but what was saved."""
-        self.reboots -= 1
         self.starts += 1
         out.saved = self.disk
-        self.marks, self.silent = set(), set()
         self.voter = Voter(self.origin)
         self.voter.start(f"{self.me}.{self.starts}", out)
+
+    def _reboot(self, out: Outbox[Any]) -> None:
+        self.reboots -= 1
+        self.marks, self.silent = set(), set()
+        self._begin_again(out)
+        assert self.voter is not None
         out.cancel_timer(EXPIRE)
         if self.voter.abstains() and not self.lawful:
             out.set_timer(VOTE_AGAIN, 0)

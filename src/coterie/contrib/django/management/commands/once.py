@@ -16,7 +16,7 @@ class Command(BaseCommand):  # type: ignore[misc] # Django has no types
     """Run a management command once per period; `COTERIE_URL` says where the locks are."""
 
     help = (
-        "Run a management command once per period, on however many machines cron starts this:"
+        "Run a management command once per period, however many machines start it:"
         " manage.py once nightly --every 1d --at 02:00 --zone Europe/Berlin -- clearsessions"
     )
 
