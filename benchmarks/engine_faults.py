@@ -18,7 +18,6 @@ import asyncio
 import contextlib
 import os
 import random
-import signal
 import sys
 import tempfile
 import time
@@ -30,21 +29,13 @@ import uvloop
 
 import coterie
 import coterie.sync
-from tests.cluster.proxy import DOWN, UP, Proxy
-from tests.engines.conformance.moved_clock import MovedValkey, moved_clock, moved_valkey
-from tests.engines.conformance.suppliers import (
-    CUTS,
-    FAILS_OVER,
-    LEASED,
-    RESTARTS,
-    SUPPLIERS,
-    MariadbSupplier,
-    PostgresqlSupplier,
-    mariadb,
-    nats3,
-    postgresql,
-    zookeeper,
-)
+from coterie.lab.servers.catalogue import Running, forgetful_valkey, with_clock
+from coterie.lab.servers.faults import Faults
+from coterie.lab.servers.postgresql import PostgresqlSupplier, postgresql
+from coterie.lab.servers.proxy import Proxy
+from coterie.lab.servers.supplier import CUTS
+from coterie.lab.servers.zookeeper import zookeeper
+from tests.engines.conformance.suppliers import SUPPLIERS, mariadb, nats3
 from tests.engines.watched_redis import SENTINELS, WatchedRedis, watched, watched_debian
 
 if TYPE_CHECKING:
@@ -52,7 +43,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import TypeAlias
 
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
     Fault: TypeAlias = Callable[[int], Awaitable[None]]
 
@@ -67,36 +58,24 @@ HOLD_SECONDS = (
     0.5,
 )  # short ones for many turns, long ones for a fault to come between
 PATIENCE_SECONDS = 60.0  # for the next entry after a fault
-STEPS = (-3600, -60, 60, 3600)  # of the time of day, in seconds
 TWO_AT_ONCE = 1 / 3  # of the rounds
 ORDER_SECONDS_MAX = 30.0  # in which an order is given, or not
-WHOLE_LOG = ("--appendonly", "yes", "--appendfsync", "always")
-
-
-class Made(NamedTuple):
-    """A server, and how its time of day is moved, if it can be."""
-
-    supplier: Supplier
-    move: Callable[[int], None] | None
 
 
 @contextlib.contextmanager
-def made(name: str, folder: Path) -> Iterator[Made]:
+def made(name: str, folder: Path) -> Iterator[Running]:
     """Start the server of an engine; its time of day can be moved where it runs on the C library or Java."""
+    kind = {"postgresql-durable": "postgresql"}.get(name, name)
     with contextlib.ExitStack() as stack:
         if name == "valkey-aof":
-            valkey = stack.enter_context(moved_valkey(folder, *WHOLE_LOG))
-            yield Made(valkey, valkey.move)
-            return
-        kind = {"postgresql-durable": "postgresql"}.get(name, name)
-        if kind not in CLOCKED:
-            yield Made(stack.enter_context(SERVERS[kind](folder)), None)
-            return
-        clock = stack.enter_context(moved_clock())
-        supplier = stack.enter_context(CLOCKED[kind](folder, *clock.prefix))
-        if isinstance(supplier, PostgresqlSupplier) and kind != name:
-            supplier.parameters = "&durable=yes"
-        yield Made(supplier, clock.move)
+            running = stack.enter_context(forgetful_valkey(folder))
+        elif kind in CLOCKED:
+            running = stack.enter_context(with_clock(CLOCKED[kind], folder))
+        else:
+            running = Running(stack.enter_context(SERVERS[kind](folder)), None)
+        if isinstance(running.supplier, PostgresqlSupplier) and kind != name:
+            running.supplier.parameters = "&durable=yes"
+        yield running
 
 
 CLOCKED: dict[str, Callable[..., AbstractContextManager[Supplier]]] = {
@@ -187,7 +166,7 @@ class Hold(NamedTuple):
 class Trial:
     """Programs on one engine, and what they have written down."""
 
-    def __init__(self, made: Made, folder: Path, seed: int) -> None:
+    def __init__(self, made: Running, folder: Path, seed: int) -> None:
         """Prepare."""
         self.supplier, self.move = made
         self.draw = random.Random(seed)
@@ -217,43 +196,29 @@ class Trial:
 
     async def run(self, rounds: int) -> None:
         """Let faults happen, each after the engine has recovered from the one before."""
-        near, far = self._faults_of_one(), self._faults_of_all()
+        faults = Faults(self, self.supplier, self.move, self.draw)
+        near, far = faults.of_one() | {"break": self._break}, faults.of_all()
+        if isinstance(self.supplier, WatchedRedis):
+            far |= self._faults_of_sentinels(far)
         for _ in range(rounds):
-            chosen = [self.draw.choice(near + far)]
+            chosen = [self.draw.choice([*near, *far])]
             if far and chosen[0] in near and self.draw.random() < TWO_AT_ONCE:
-                chosen.append(self.draw.choice(far))
-            what = " and ".join(fault.__name__[1:] for fault in chosen)
-            self.faults.update(fault.__name__[1:] for fault in chosen)
+                chosen.append(self.draw.choice(list(far)))
+            self.faults.update(chosen)
             await asyncio.sleep(self.draw.random() * 0.2)
-            await asyncio.gather(*(fault(self.draw.randrange(PROGRAMS)) for fault in chosen))
-            await self._entries(time.monotonic(), what)
+            happening = (near | far)[chosen[0]], *(far[name] for name in chosen[1:])
+            await asyncio.gather(*(fault(self.draw.randrange(PROGRAMS)) for fault in happening))
+            await self._entries(time.monotonic(), " and ".join(chosen))
             if isinstance(self.supplier, WatchedRedis):
                 await asyncio.to_thread(self.supplier.settle)
 
-    def _faults_of_one(self) -> list[Fault]:
-        """List what can happen to one program, or to its line."""
-        faults: list[Fault] = [self._kill, self._break]
-        if LEASED in self.supplier.can:
-            faults.append(self._suspend)
-        if CUTS in self.supplier.can:
-            faults += [self._stall, self._sever, self._reset, self._delay]
-            faults += [self._mute, self._deafen, self._forget]
-        return faults
+    def send(self, place: int, number: int) -> None:
+        """Send a signal to a program."""
+        self._programs[place].send_signal(number)
 
-    def _faults_of_all(self) -> list[Fault]:
-        """List what can happen to the server; one of these happens at a time."""
-        faults: list[Fault] = []
-        if isinstance(self.supplier, MariadbSupplier | PostgresqlSupplier):
-            faults += [self._end_sessions, self._stop]
-        if {RESTARTS, FAILS_OVER} & self.supplier.can:
-            faults += [self._restart, self._hang]
-        if isinstance(self.supplier, MovedValkey):
-            faults.append(self._restart_empty)
-        if isinstance(self.supplier, WatchedRedis):
-            faults += [self._fail_over, self._fail_over_stale, self._silence_sentinels]
-        if self.move is not None:
-            faults.append(self._step)
-        return faults
+    def proxies(self, place: int) -> list[Proxy]:
+        """Return the way of a program to the server, if a proxy can stand on it."""
+        return self._proxies[place : place + 1]
 
     def holds(self) -> list[Hold]:
         """List the holds in the order of entry."""
@@ -299,7 +264,8 @@ class Trial:
             await program.wait()
             self._programs[place] = await self._program(place)
 
-    async def _kill(self, place: int) -> None:
+    async def replace(self, place: int) -> None:
+        """Kill a program; another enters, and then one that takes its place."""
         self._programs[place].kill()
         await self._programs[place].wait()
         await self._entries(time.monotonic(), "kill", all_programs=False)
@@ -319,102 +285,31 @@ class Trial:
         order.kill()
         await order.wait()
 
-    async def _suspend(self, place: int) -> None:
-        self._programs[place].send_signal(signal.SIGSTOP)
-        await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.6))
-        self._programs[place].send_signal(signal.SIGCONT)
+    def _faults_of_sentinels(self, far: dict[str, Fault]) -> dict[str, Fault]:
+        """Name what can happen to a primary, its replica and the sentinels; the former has its own faults."""
+        watched = self.supplier
+        assert isinstance(watched, WatchedRedis)
 
-    async def _stall(self, place: int) -> None:
-        await self._silence(place, UP, DOWN)
+        async def fail_over(_: int) -> None:
+            await asyncio.to_thread(watched.fail_over)
 
-    async def _mute(self, place: int) -> None:
-        await self._silence(place, UP)
+        async def fail_over_stale(place: int) -> None:
+            """Promote a replica that lacks what was written lately, while the primary is well, hangs, or is dead."""
+            await asyncio.to_thread(watched.cut_replica)
+            await asyncio.sleep(self.draw.random() * watched.lease)
+            await self.draw.choice((fail_over, far["hang"], far["restart"]))(place)
+            await asyncio.to_thread(watched.join_replica)
 
-    async def _deafen(self, place: int) -> None:
-        await self._silence(place, DOWN)
+        async def silence_sentinels(_: int) -> None:
+            watched.suspend_sentinels(self.draw.randint(1, SENTINELS))
+            await asyncio.sleep(self.draw.random() * 2 * watched.lease)
+            watched.resume_sentinels()
 
-    async def _forget(self, place: int) -> None:
-        self._proxies[place].forget()
-        await self._silence(place, DOWN)
-
-    async def _silence(self, place: int, *directions: str) -> None:
-        self._proxies[place].stall(*directions)
-        await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.8))
-        self._proxies[place].resume()
-
-    async def _end_sessions(self, place: int) -> None:
-        assert isinstance(self.supplier, MariadbSupplier | PostgresqlSupplier)
-        self._proxies[place].stall()
-        await asyncio.to_thread(self.supplier.end_sessions)
-        await self._silence(place, UP, DOWN)
-
-    async def _sever(self, place: int) -> None:
-        self._proxies[place].cut()
-        await asyncio.sleep(self.draw.random() * self.supplier.lease)
-        self._proxies[place].resume()
-
-    async def _reset(self, place: int) -> None:
-        self._proxies[place].reset()
-
-    async def _delay(self, place: int) -> None:
-        delay = self._proxies[place].delay
-        for direction in delay:
-            delay[direction] = self.draw.random() * self.supplier.lease / 4
-        await asyncio.sleep(self.draw.random() * 2 * self.supplier.lease)
-        delay.update({UP: 0.0, DOWN: 0.0})
-
-    async def _hang(self, _: int) -> None:
-        await asyncio.to_thread(self.supplier.suspend)
-        await asyncio.sleep(self.draw.random() * 2 * self.supplier.lease)
-        await asyncio.to_thread(self.supplier.resume)
-
-    async def _restart(self, _: int) -> None:
-        await self._let_be_away(self.supplier.kill)
-
-    async def _stop(self, _: int) -> None:
-        assert isinstance(self.supplier, MariadbSupplier | PostgresqlSupplier)
-        await self._let_be_away(self.supplier.stop)
-
-    async def _restart_empty(self, _: int) -> None:
-        assert isinstance(self.supplier, MovedValkey)
-        valkey = self.supplier
-
-        def kill() -> None:
-            valkey.kill()
-            valkey.lose_memory()
-
-        await self._let_be_away(kill)
-
-    async def _fail_over(self, _: int) -> None:
-        assert isinstance(self.supplier, WatchedRedis)
-        await asyncio.to_thread(self.supplier.fail_over)
-
-    async def _fail_over_stale(self, place: int) -> None:
-        """Promote a replica that lacks what was written lately, while the primary is well, hangs, or is dead."""
-        assert isinstance(self.supplier, WatchedRedis)
-        await asyncio.to_thread(self.supplier.cut_replica)
-        await asyncio.sleep(self.draw.random() * self.supplier.lease)
-        await self.draw.choice((self._fail_over, self._hang, self._restart))(place)
-        await asyncio.to_thread(self.supplier.join_replica)
-
-    async def _silence_sentinels(self, _: int) -> None:
-        assert isinstance(self.supplier, WatchedRedis)
-        self.supplier.suspend_sentinels(self.draw.randint(1, SENTINELS))
-        await asyncio.sleep(self.draw.random() * 2 * self.supplier.lease)
-        self.supplier.resume_sentinels()
-
-    async def _let_be_away(self, end: Callable[[], None]) -> None:
-        """End the server, and start it again, perhaps with another time of day."""
-        await asyncio.to_thread(end)
-        if self.move is not None:
-            self.move(self.draw.choice((0, *STEPS)))
-        await asyncio.sleep(self.draw.random() * self.supplier.lease)
-        await asyncio.to_thread(self.supplier.start)
-
-    async def _step(self, _: int) -> None:
-        assert self.move is not None
-        self.move(self.draw.choice(STEPS))
-        await asyncio.sleep(self.draw.random() * self.supplier.lease)
+        return {
+            "fail-over": fail_over,
+            "fail-over-stale": fail_over_stale,
+            "silence-sentinels": silence_sentinels,
+        }
 
 
 def check(holds: list[Hold]) -> list[str]:

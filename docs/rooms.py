@@ -19,8 +19,8 @@ ROOMS = {
     " cluster.client cluster.membership cluster.runtime cluster.wire coterie"
     " dashboard diagram engines errors locks system testing",
     "cli.lab": "algorithms.deadlock catalogue cli cluster cluster.classic dashboard diagram errors lab.audit"
-    " lab.charts lab.detect lab.explore lab.isolation lab.play lab.prove lab.scenario"
-    " lab.serializability lab.simulate lab.sources lab.stack lab.trials lab.web locks process system"
+    " lab.charts lab.detect lab.explore lab.isolation lab.lock_audit lab.play lab.prove"
+    " lab.scenario lab.serializability lab.simulate lab.sources lab.stack lab.trials lab.web locks process system"
     " trace transactions",
     "clocks": "errors process",
     "cluster": "catalogue cluster.admin cluster.change cluster.classic cluster.client"
@@ -51,6 +51,7 @@ ROOMS = {
     "lab.detect": "algorithms.deadlock catalogue errors lab.explore lab.simulate trace",
     "lab.explore": "clocks errors process trace",
     "lab.isolation": "lab.serializability",
+    "lab.lock_audit": "diagram errors lab.servers sync system",
     "lab.play": "algorithms.deadlock catalogue coteries diagram errors lab.explore lab.prove"
     " lab.scenario lab.serializability lab.simulate lab.trials process trace transactions"
     " transactions.schemes",
@@ -59,6 +60,7 @@ ROOMS = {
     " transactions transactions.site",
     "lab.scenario": "catalogue errors process trace",
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
+    "lab.servers": "cluster.membership cluster.wire",
     "lab.simulate": "catalogue clocks errors lab.scenario process trace",
     "lab.sources": "errors",
     "lab.stack": "catalogue cluster cluster.admin cluster.change cluster.classic cluster.membership"

@@ -16,7 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import coterie.sync
-from tests.engines.conformance.suppliers import SUPPLIERS, Missing, leave_out
+from coterie.lab.servers.child import Missing
+from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

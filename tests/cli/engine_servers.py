@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from tests.engines.conformance.suppliers import SUPPLIERS, Missing, leave_out
+from coterie.lab.servers.child import Missing
+from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 from tests.processes import Directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
 KINDS = ("etcd", "mariadb", "nats", "valkey")
 

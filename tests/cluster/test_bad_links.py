@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from tests.cluster.proxy import DOWN, UP, Network, Program, network
+from coterie.lab.servers.proxy import DOWN, UP
+from tests.cluster.proxy import Network, Program, network
 from tests.cluster.virtual_time import Clock, owning, passing, run, sleep_through
 
 if TYPE_CHECKING:

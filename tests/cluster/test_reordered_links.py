@@ -16,7 +16,8 @@ import pytest
 import coterie
 from coterie.algorithms.mutex.quorum.leased.sessions import Downlink
 from coterie.cluster.voter.host import VoterHost
-from tests.cluster.proxy import DOWN, UP, Network, Program, network
+from coterie.lab.servers.proxy import DOWN, UP
+from tests.cluster.proxy import Network, Program, network
 from tests.cluster.test_bad_links import LEASE, forgotten, seen
 from tests.cluster.virtual_time import passing, run
 from tests.harness import broken_class

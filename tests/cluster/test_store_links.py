@@ -13,9 +13,9 @@ import pytest
 from coterie.cluster.membership.config import convert
 from coterie.cluster.store import ClusterStore, join_store, own_site
 from coterie.errors import Conflict, OutcomeUnknown
+from coterie.lab.servers.proxy import Proxy
 from coterie.transactions.site.messages import Inquire
 from tests.cluster.local_cluster import until
-from tests.cluster.proxy import Proxy
 from tests.cluster.store_cluster import (
     NAMES,
     configured,

@@ -7,7 +7,7 @@ import contextlib
 import struct
 from typing import TYPE_CHECKING
 
-from tests.engines.postgresql_server import POOLED
+from coterie.lab.servers.postgresql import POOLED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

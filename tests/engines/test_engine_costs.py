@@ -16,8 +16,9 @@ from coterie.engines.postgresql.connection import LockConnection
 from coterie.engines.queue import desk
 from coterie.engines.redis.server import RedisConnection
 from coterie.engines.zookeeper.connection import ZooKeeperConnection
+from coterie.lab.servers.child import Missing
 from tests.cluster.local_cluster import PATIENCE_SECONDS
-from tests.engines.conformance.suppliers import SUPPLIERS, Missing, leave_out
+from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.lab.servers.child import Missing
 from tests.cluster.local_cluster import COTERIE, Program
-from tests.engines.conformance.suppliers import SUPPLIERS, Missing, leave_out
+from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,11 +14,12 @@ import pytest
 import coterie
 from coterie.engines.etcd.channel import TLS_ADVICE
 from coterie.errors import ConfigError
+from coterie.lab.servers.child import Missing
+from coterie.lab.servers.etcd import EtcdSupplier
+from coterie.lab.servers.proxy import DOWN, UP, Proxy
 from tests.cli.engine_servers import EngineServer, engine_server
 from tests.cluster.certificates import certificates, tls
 from tests.cluster.local_cluster import PATIENCE_SECONDS
-from tests.cluster.proxy import DOWN, UP, Proxy
-from tests.engines.conformance.suppliers import EtcdSupplier, Missing
 
 DESCRIPTORS = Path("/proc/self/fd")
 

@@ -26,8 +26,9 @@ from coterie.engines.nats.stream import LockStream, TooMany
 from coterie.engines.queue.server import Author, Ticket
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.lab.servers.child import Missing
 from tests.cluster.certificates import certificates
-from tests.engines.conformance.suppliers import Missing, leave_out
+from tests.engines.conformance.suppliers import leave_out
 from tests.engines.conformance.users import Users
 from tests.engines.nats_server import MISSING, NatsTestServer
 from tests.engines.programs import LEASE, programs, taken, until_renewed, until_shown

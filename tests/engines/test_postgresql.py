@@ -15,10 +15,10 @@ from coterie.engines.postgresql.connection import connect, servers_of
 from coterie.engines.postgresql.server import PostgresqlServer as Server
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable
+from coterie.lab.servers.postgresql import MISSING, POOLED, PostgresqlServer
+from coterie.lab.servers.proxy import Proxy
 from coterie.system.postgresql import PostgresqlServers
-from tests.cluster.proxy import Proxy
 from tests.engines.postgresql_pooler import pooler
-from tests.engines.postgresql_server import MISSING, POOLED, PostgresqlServer
 from tests.engines.programs import LEASE, programs, taken
 from tests.locks.memory import in_loop
 from tests.processes import Directory, directory, kill, line

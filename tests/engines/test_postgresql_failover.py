@@ -12,8 +12,9 @@ import pytest
 
 import coterie
 from coterie.cluster.membership.ports import free_ports
-from tests.engines.conformance.suppliers import Absent, leave_out
-from tests.engines.postgresql_server import MISSING, PASSWORD, UNPRIVILEGED, USER, PostgresqlServer
+from coterie.lab.servers.child import Absent
+from coterie.lab.servers.postgresql import MISSING, PASSWORD, UNPRIVILEGED, USER, PostgresqlServer
+from tests.engines.conformance.suppliers import leave_out
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:

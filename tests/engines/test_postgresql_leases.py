@@ -14,7 +14,7 @@ import coterie
 from coterie.engines.postgresql import statements
 from coterie.engines.postgresql.connection import LockConnection
 from coterie.errors import ConfigError, Unavailable
-from tests.engines.postgresql_server import MISSING, PASSWORD, USER, PostgresqlServer
+from coterie.lab.servers.postgresql import MISSING, PASSWORD, USER, PostgresqlServer
 from tests.engines.programs import LEASE, programs, taken
 from tests.engines.test_postgresql import ask, entries, start, until, until_entries, until_renewed
 from tests.locks.memory import in_loop

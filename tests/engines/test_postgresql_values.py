@@ -15,10 +15,10 @@ from coterie.engines.postgresql import statements
 from coterie.engines.postgresql.server import PostgresqlSession
 from coterie.engines.queue.engine import QueueEngine
 from coterie.errors import LockLost, Unavailable, UsageError
+from coterie.lab.servers.postgresql import MISSING, PASSWORD, USER, PostgresqlServer
+from coterie.lab.servers.proxy import Proxy
 from coterie.locks.internals import engine_of
 from coterie.locks.value import ValueRecord
-from tests.cluster.proxy import Proxy
-from tests.engines.postgresql_server import MISSING, PASSWORD, USER, PostgresqlServer
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:

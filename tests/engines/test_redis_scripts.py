@@ -10,7 +10,9 @@ import redis
 
 import coterie
 from coterie.engines.redis import scripts
-from tests.engines.conformance.suppliers import Missing, ValkeySupplier, leave_out, valkey
+from coterie.lab.servers.child import Missing
+from coterie.lab.servers.valkey import ValkeySupplier, valkey
+from tests.engines.conformance.suppliers import leave_out
 from tests.engines.lease_world import PAST, Records
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ from coterie.cli import run
 from coterie.engines.redis.examination import examine_views
 from coterie.engines.redis.sentinel import PrimaryAddress, SentinelView
 from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.lab.servers.child import Missing
 from coterie.locks.status import find_source
 from tests.cluster.certificates import certificates
-from tests.engines.conformance.suppliers import Missing, leave_out
+from tests.engines.conformance.suppliers import leave_out
 from tests.engines.watched_redis import RedisGuard, WatchedRedis, redis_program, watched
 from tests.locks.memory import in_loop
 

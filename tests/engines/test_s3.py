@@ -18,8 +18,9 @@ from coterie.engines.s3.http import HttpClient
 from coterie.engines.s3.records import DEAD, Keys, QueuedEntry, QueueObject, write
 from coterie.engines.s3.server import S3Server, S3Steps
 from coterie.errors import ConfigError, Unavailable
+from coterie.lab.servers.child import Missing
 from tests.cluster.local_cluster import PATIENCE_SECONDS
-from tests.engines.conformance.suppliers import Missing, leave_out
+from tests.engines.conformance.suppliers import leave_out
 from tests.engines.conformance.users import Users
 from tests.engines.seaweedfs_server import KEYS, MISSING, SeaweedfsServer
 from tests.locks.memory import in_loop, until

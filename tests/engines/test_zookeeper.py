@@ -21,9 +21,9 @@ from coterie.engines.zookeeper import names
 from coterie.engines.zookeeper.connection import LoopHandler, ZooKeeperConnection
 from coterie.engines.zookeeper.server import ZooKeeperServer
 from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable
+from coterie.lab.servers.proxy import DOWN, UP, Proxy
+from coterie.lab.servers.zookeeper import TICK_MILLISECONDS, missing, running_zookeeper
 from tests.cluster.local_cluster import Program
-from tests.cluster.proxy import DOWN, UP, Proxy
-from tests.engines.zookeeper_server import TICK_MILLISECONDS, missing, zookeeper
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
     from coterie import Coordinator
     from coterie.engines.zookeeper.server import ZooKeeperSession
-    from tests.engines.zookeeper_server import ZooKeeper
+    from coterie.lab.servers.zookeeper import ZooKeeper
 
 needs_server = pytest.mark.skipif(bool(missing()), reason=f"no ZooKeeper: {missing()}")
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ZooKeeper]:
-    with zookeeper() as running:
+    with running_zookeeper() as running:
         yield running
 
 

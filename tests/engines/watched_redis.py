@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import redis
 
 from coterie.cluster.membership.ports import free_ports
-from tests.engines.conformance.suppliers import (
-    FAILS_OVER,
-    LEASED,
-    VALUES,
-    Absent,
-    Child,
-    valkey_program,
-    wait_for,
-)
+from coterie.lab.servers.child import Absent, Child, wait_for
+from coterie.lab.servers.supplier import FAILS_OVER, LEASED, VALUES
+from coterie.lab.servers.valkey import valkey_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,8 @@ from coterie.errors import (
     UsageError,
 )
 from coterie.lab.serializability import check
+from coterie.lab.servers.postgresql import MISSING, PostgresqlServer
 from coterie.transactions.history import parse_history
-from tests.engines.postgresql_server import MISSING, PostgresqlServer
 from tests.transactions.test_store_storms import client
 
 if TYPE_CHECKING:

@@ -46,6 +46,7 @@ COMMANDS = {
     "detect": ("lab.detect", "Run the detectors of deadlocks."),
     "history": ("lab.history", "Check whether a history is serializable."),
     "audit": ("lab.audit", "Look for anomalies in another store."),
+    "audit-locks": ("lab.audit_locks", "Try the locks of any library under faults."),
     "sources": ("lab.sources", "List the statements of our sources, with a verdict on each."),
 }
 
@@ -56,6 +57,7 @@ POSIX_COMMANDS = (
     "once",
     "serve",
     "audit",
+    "audit-locks",
 )  # they pass on or wait for signals
 LINUX_COMMANDS = ("simulate-stack",)  # its disk finds the names of open files in /proc
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engines.conformance.suppliers import SUPPLIERS, Missing, leave_out
+from coterie.lab.servers.child import Missing
+from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 from tests.engines.conformance.users import Users
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
 NUMBERS = itertools.count(1)
 # Tests of what stands above the server take long on SeaweedFS, where writes of one object at the same moment may wait

@@ -21,12 +21,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import coterie
+from coterie.lab.servers.proxy import Proxy
 from coterie.locks.status import find_source
-from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import SUPPLIERS
 
 if TYPE_CHECKING:
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
 ENGINES = ("etcd", "mariadb", "nats", "postgresql", "s3", "valkey")
 CHANGED = 0.2  # of the pieces in which answers arrive

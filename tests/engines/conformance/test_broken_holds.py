@@ -19,10 +19,10 @@ import coterie.sync
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.mail import HoldOrder, encode
 from coterie.engines.queue.orders import Orders
+from coterie.lab.servers.supplier import LEASED
 from coterie.locks.breaker import EndedHolds, find_breaker
 from coterie.locks.internals import engine_of
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
-from tests.engines.conformance.suppliers import LEASED
 from tests.engines.conformance.test_conformance import free, need, programs, taken, waiting
 from tests.locks.memory import in_loop, until
 from tests.processes import is_running
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import logging
 
     from coterie.engines.queue.desk import Desk
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
     from tests.engines.conformance.users import Users
 
 COUNTING = ("zookeeper",)  # servers that count the leases themselves

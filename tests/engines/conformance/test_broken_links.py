@@ -11,15 +11,15 @@ import pytest
 import coterie
 import coterie.sync
 from coterie.engines.queue import desk
-from tests.cluster.proxy import DOWN, UP, Proxy
-from tests.engines.conformance.suppliers import CUTS, FREES_AT_ONCE
+from coterie.lab.servers.proxy import DOWN, UP, Proxy
+from coterie.lab.servers.supplier import CUTS, FREES_AT_ONCE
 from tests.engines.conformance.test_conformance import free, need, taken, waiting
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
 RESETS = 6
 RENEWALS = 3  # each after a reset

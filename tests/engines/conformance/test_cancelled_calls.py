@@ -9,16 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import coterie
+from coterie.lab.servers.proxy import Proxy
+from coterie.lab.servers.supplier import CUTS, VALUES
 from coterie.locks.once.record import decode
-from tests.cluster.proxy import Proxy
-from tests.engines.conformance.suppliers import CUTS, VALUES
 from tests.engines.conformance.test_conformance import need, taken
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
 WAITS_MAX = 200
 

@@ -22,10 +22,8 @@ import coterie.sync
 from coterie.cluster.membership.ports import free_ports
 from coterie.dashboard.snapshot import view_of
 from coterie.engines.queue.desk import TIMES_MAX
-from coterie.locks.status import find_source
-from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
-from tests.cluster.proxy import Proxy
-from tests.engines.conformance.suppliers import (
+from coterie.lab.servers.proxy import Proxy
+from coterie.lab.servers.supplier import (
     CUTS,
     FAILS_OVER,
     FREES_AT_ONCE,
@@ -33,13 +31,15 @@ from tests.engines.conformance.suppliers import (
     REMEMBERS,
     RESTARTS,
 )
+from coterie.locks.status import find_source
+from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from coterie import Held
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
     from tests.engines.conformance.users import Users
 
 

@@ -20,16 +20,11 @@ from coterie.engines.etcd.messages import KeyChange
 from coterie.engines.etcd.watches import GONE_MAX, EntryWatch, KeyWait
 from coterie.engines.queue import desk
 from coterie.engines.queue.desk import TIMES_MAX
+from coterie.lab.servers.child import Missing, wait_for
+from coterie.lab.servers.etcd import EtcdSupplier, etcd
+from coterie.lab.servers.proxy import Proxy
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
-from tests.cluster.proxy import Proxy
-from tests.engines.conformance.suppliers import (
-    ENGINES,
-    EtcdSupplier,
-    Missing,
-    etcd,
-    leave_out,
-    wait_for,
-)
+from tests.engines.conformance.suppliers import ENGINES, leave_out
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from tests.engines.conformance.fuzz_replies import ENGINES, fuzz
 
 if TYPE_CHECKING:
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
 pytestmark = pytest.mark.real
 

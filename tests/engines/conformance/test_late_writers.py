@@ -15,14 +15,14 @@ import pytest
 from kazoo.client import KazooClient
 
 import coterie
-from tests.engines.conformance.suppliers import LEASED, VALUES
+from coterie.lab.servers.supplier import LEASED, VALUES
 from tests.engines.conformance.test_broken_links import before
 from tests.engines.conformance.test_conformance import need, programs, taken
 from tests.engines.conformance.test_values import data_of
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
     from tests.engines.conformance.users import Users
 
 LOOKS = 20  # for a write that has arrived by then

@@ -15,7 +15,7 @@ from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from coterie import Party
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
     from tests.engines.conformance.users import Users
 
 

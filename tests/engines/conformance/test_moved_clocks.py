@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from tests.engines.conformance.moved_clock import MovedClock, moved_clock
-from tests.engines.conformance.suppliers import (
-    Missing,
-    Supplier,
-    leave_out,
-    mariadb,
-    postgresql,
-)
+from coterie.lab.servers.child import Missing
+from coterie.lab.servers.moved_clock import MovedClock, moved_clock
+from coterie.lab.servers.postgresql import postgresql
+from tests.engines.conformance.suppliers import leave_out, mariadb
 from tests.engines.conformance.test_conformance import taken, waiting
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from coterie.lab.servers.supplier import Supplier
 
 HOUR = 3600
 

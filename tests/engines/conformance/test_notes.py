@@ -11,7 +11,7 @@ from tests.engines.conformance.test_conformance import programs, waiting
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
 
 async def notes(c: coterie.Coordinator, name: str) -> list[str]:

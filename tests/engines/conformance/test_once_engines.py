@@ -9,14 +9,14 @@ import pytest
 
 import coterie
 import coterie.sync
+from coterie.lab.servers.supplier import FAILS_OVER, RESTARTS, VALUES
 from coterie.locks.once.report import look, order_again
 from coterie.testing import WallClock
-from tests.engines.conformance.suppliers import FAILS_OVER, RESTARTS, VALUES
 from tests.engines.conformance.test_conformance import need, programs, waiting
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
 
 @in_loop
@@ -102,7 +102,7 @@ async def test_a_server_that_is_killed_remembers_what_has_run(
         supplier.start()
 
 
-CLOCKED = ("postgresql", "mariadb", "valkey")
+CLOCKED = ("postgresql", "mariadb", "valkey", "nats", "s3", "zookeeper")
 
 
 @pytest.mark.parametrize(("ahead", "says"), [(0, ""), (3600, "ahead of"), (-3600, "behind")])

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from tests.cluster.proxy import Proxy
-from tests.engines.conformance.moved_clock import MovedValkey, moved_valkey
-from tests.engines.conformance.suppliers import Missing, ValkeySupplier, leave_out
+from coterie.lab.servers.child import Missing
+from coterie.lab.servers.proxy import Proxy
+from coterie.lab.servers.valkey import MovedValkey, ValkeySupplier, moved_valkey
+from tests.engines.conformance.suppliers import leave_out
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:

@@ -16,9 +16,11 @@ from coterie.engines.queue.server import Author
 from coterie.engines.queue.url import parse_server_url
 from coterie.engines.redis import scripts
 from coterie.engines.redis.server import RedisServer
+from coterie.lab.servers.child import Missing
+from coterie.lab.servers.proxy import Proxy
+from coterie.lab.servers.valkey import ValkeySupplier, valkey
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
-from tests.cluster.proxy import Proxy
-from tests.engines.conformance.suppliers import Missing, ValkeySupplier, leave_out, valkey
+from tests.engines.conformance.suppliers import leave_out
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ import pytest
 
 import coterie
 import coterie.sync
+from coterie.lab.servers.supplier import FAILS_OVER, RESTARTS, VALUES
 from coterie.locks.internals import engine_of
 from coterie.locks.value import DATA_BYTES_MAX, ValueEngine
-from tests.engines.conformance.suppliers import FAILS_OVER, RESTARTS, VALUES
 from tests.engines.conformance.test_conformance import need, programs
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from coterie import Value
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
 
 def data_of(value: Value | None) -> bytes | None:

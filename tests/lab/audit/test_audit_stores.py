@@ -16,14 +16,16 @@ import asyncpg
 import pytest
 
 from coterie.cli import run
-from tests.engines.conformance.suppliers import SUPPLIERS, EtcdSupplier, Missing, leave_out
-from tests.engines.postgresql_server import MISSING, PostgresqlServer
+from coterie.lab.servers.child import Missing
+from coterie.lab.servers.etcd import EtcdSupplier
+from coterie.lab.servers.postgresql import MISSING, PostgresqlServer
+from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.engines.conformance.suppliers import Supplier
+    from coterie.lab.servers.supplier import Supplier
 
 BRIEF = ("--transactions", "100", "--for", "60s")
 

