@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ from coterie.lab.lock_audit.notes import NoteReader, Turns
 from coterie.lab.lock_audit.worker import Settings
 from coterie.lab.servers.faults import Faults
 from coterie.lab.servers.proxy import Proxy
-from coterie.lab.servers.supplier import CUTS
+from coterie.lab.servers.supplier import CUTS, ports_of
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -86,7 +87,7 @@ class LockTrial:
         self._notes = folder / "notes"
         self._turn_of = folder / "turn-of"
         self._reader = NoteReader(self._notes)
-        self._proxies: list[Proxy] = []
+        self._proxies: list[list[Proxy]] = []  # of each program, one before each server
         self._programs: list[Process] = []
         faults = Faults(self, self._supplier, move, self._draw)
         self._near, self._far = faults.of_one(), faults.of_all()
@@ -122,9 +123,11 @@ class LockTrial:
 
     async def _start(self) -> None:
         for place in range(self._plan.programs):
+            self._proxies.append([])
             if CUTS in self._supplier.can:
-                self._proxies.append(Proxy(self._supplier.port))
-                await self._proxies[-1].start()
+                for port in ports_of(self._supplier):
+                    self._proxies[-1].append(Proxy(port))
+                    await self._proxies[-1][-1].start()
             self._programs.append(await self._program(place))
         if await self._entries(0.0):
             raise Unavailable(f"{self._plan.target}: no program gets the lock{self._last_error()}")
@@ -140,7 +143,7 @@ class LockTrial:
             if program.returncode is None:
                 program.kill()
             await program.wait()
-        for proxy in self._proxies:
+        for proxy in itertools.chain(*self._proxies):
             await proxy.stop()
 
     async def _round(self, name: str) -> bool:
@@ -206,7 +209,7 @@ class LockTrial:
 
     async def _program(self, place: int) -> Process:
         supplier = self._supplier
-        ports = [proxy.port for proxy in self._proxies[place : place + 1]]
+        ports = [proxy.port for proxy in self._proxies[place]]
         url = supplier.url(ports[0] if ports else None).partition("?")[0]
         folder = url.removeprefix("file:") if url.startswith("file:") else ""
         settings = Settings(
@@ -239,8 +242,8 @@ class LockTrial:
         self._programs[place].send_signal(number)
 
     def proxies(self, place: int) -> Sequence[Proxy]:
-        """Return the way of a program to the server, if a proxy stands on it."""
-        return self._proxies[place : place + 1]
+        """Return the ways of a program to the servers, if proxies stand on them."""
+        return self._proxies[place]
 
     async def replace(self, place: int) -> None:
         """Kill a program; let another enter, and then start one in its place."""

@@ -9,7 +9,7 @@ from coterie.lab.servers.etcd import etcd
 from coterie.lab.servers.folder import file
 from coterie.lab.servers.moved_clock import FAKETIME, moved_clock
 from coterie.lab.servers.postgresql import postgresql
-from coterie.lab.servers.valkey import WHOLE_LOG, moved_valkey, valkey
+from coterie.lab.servers.valkey import WHOLE_LOG, ThreeValkeys, moved_valkey, valkey
 from coterie.lab.servers.zookeeper import zookeeper
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ PLAIN: dict[str, Callable[..., AbstractContextManager[Supplier]]] = {
     "valkey": valkey,
     "zookeeper": zookeeper,
 }
-SERVERS = ("valkey", "postgresql", "etcd", "zookeeper")
+SERVERS = ("valkey", "valkey3", "postgresql", "etcd", "zookeeper")
 
 
 @contextlib.contextmanager
@@ -60,6 +60,11 @@ def running(name: str, folder: Path) -> Iterator[Running]:
                 yield Running(stack.enter_context(file(folder)), None)
             case "etcd":  # Go reads clocks without the C library
                 yield Running(stack.enter_context(etcd(folder)), None)
+            case "valkey3":
+                folder.mkdir()
+                first = stack.enter_context(running("valkey", folder / "0"))
+                others = [stack.enter_context(valkey(folder / f"{n}", *WHOLE_LOG)) for n in (1, 2)]
+                yield Running(ThreeValkeys(first.supplier, others), first.move)
             case "valkey" if FAKETIME:
                 yield stack.enter_context(forgetful_valkey(folder))
             case _:
