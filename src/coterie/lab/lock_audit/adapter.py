@@ -82,6 +82,7 @@ KNOWN = {
     "filelock": Known("file_lock", install="filelock"),
     "fasteners": Known("inter_process", install="fasteners"),
     "file": Known(OURS),
+    "coterie": Known(OURS, "coterie"),
     "valkey": Known(OURS, "valkey", "coterie[redis]"),
     "postgresql": Known(OURS, "postgresql", "coterie[postgresql]"),
     "etcd": Known(OURS, "etcd", "coterie[etcd]"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from coterie.lab.servers.cluster import three_nodes
 from coterie.lab.servers.etcd import etcd
 from coterie.lab.servers.folder import file
 from coterie.lab.servers.moved_clock import FAKETIME, moved_clock
@@ -32,7 +33,7 @@ PLAIN: dict[str, Callable[..., AbstractContextManager[Supplier]]] = {
     "valkey": valkey,
     "zookeeper": zookeeper,
 }
-SERVERS = ("valkey", "valkey3", "postgresql", "etcd", "zookeeper")
+SERVERS = ("coterie", "valkey", "valkey3", "postgresql", "etcd", "zookeeper")
 
 
 @contextlib.contextmanager
@@ -58,6 +59,8 @@ def running(name: str, folder: Path) -> Iterator[Running]:
         match name:
             case "":
                 yield Running(stack.enter_context(file(folder)), None)
+            case "coterie":
+                yield Running(stack.enter_context(three_nodes(folder)), None)
             case "etcd":  # Go reads clocks without the C library
                 yield Running(stack.enter_context(etcd(folder)), None)
             case "valkey3":
