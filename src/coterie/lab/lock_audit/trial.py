@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from coterie.lab.servers.catalogue import Running
     from coterie.lab.servers.faults import Fault
 
+START_SECONDS_MAX = 60.0  # of all programs
 HOLDER_SECONDS_MAX = 1.0  # in which a program is looked for that is inside
 AT_HOLDERS = 3 / 4  # of the faults that happen to one program
 TWO_AT_ONCE = 1 / 4  # of the rounds
@@ -129,7 +130,7 @@ class LockTrial:
                     self._proxies[-1].append(Proxy(port))
                     await self._proxies[-1][-1].start()
             self._programs.append(await self._program(place))
-        if await self._entries(0.0):
+        if await self._missing(0.0, START_SECONDS_MAX):
             raise Unavailable(f"{self._plan.target}: no program gets the lock{self._last_error()}")
         await asyncio.sleep(self._plan.calm_seconds)
         self.calm_until = system.now()
@@ -186,16 +187,17 @@ class LockTrial:
         A program may be unlucky for long beside others that are quick. So in the end the others rest: one that does
         not get a lock that no other asks for has been forgotten.
         """
-        missing = await self._missing(since)
+        patience = self._plan.patience_seconds
+        missing = await self._missing(since, patience)
         if missing:
             self._turn_of.write_text(" ".join(map(str, missing)), encoding="utf-8")
-            missing = await self._missing(since)
+            missing = await self._missing(since, patience)
             self._turn_of.unlink()
         return missing
 
-    async def _missing(self, since: float, enough: int | None = None) -> list[int]:
+    async def _missing(self, since: float, patience: float, enough: int | None = None) -> list[int]:
         """Wait until so many programs have entered, or all; return the places of the others when patience is over."""
-        end = system.now() + self._plan.patience_seconds
+        end = system.now() + patience
         while True:
             self.turns.add(self._reader.new())
             entered = {
@@ -251,7 +253,7 @@ class LockTrial:
         self.kills.append(Kill(self._programs[place].pid, at))
         self._programs[place].send_signal(signal.SIGKILL)
         await self._programs[place].wait()
-        await self._missing(system.now(), enough=1)
+        await self._missing(system.now(), self._plan.patience_seconds, enough=1)
         self._programs[place] = await self._program(place)
 
     async def _start_anew(self, place: int) -> None:
