@@ -66,12 +66,18 @@ VALUE_RULES: dict[str, ValueRule] = {
     ),
     "a reader takes the newest of a quorum": rule(
         FreeRead,
-        "if quorums.contains_quorum(same):",
-        "newest = max(each.version for each in self.answers.values())\n"
-        "            if quorums.contains_quorum(self.answers) and value.version == newest:",
+        "self._certain(self.goal, beyond) if quorums.contains_quorum(beyond) else None",
+        "self._certain(self.goal, beyond)",
     ),
-    "answers to an earlier question count": rule(
-        Participant, "reading.question != seen.question", "False"
+    "a reader takes what another hold has written for later": rule(
+        FreeRead, "and other.token == value.token\n", "and other.token >= value.token\n"
+    ),
+    "a reader takes the oldest of a quorum": rule(FreeRead, "newest = max(", "newest = min("),
+    "answers by an earlier number count": rule(
+        Participant,
+        "if reading is None or reading.number != self.configuration.number:",
+        "if reading is None:",
+        changes=True,
     ),
     "reports count after an own write": rule(
         ClaimedValue, "self.has_written, self.is_known = True, False", "self.is_known = False"
@@ -93,8 +99,8 @@ VALUE_RULES: dict[str, ValueRule] = {
     ),
     "a reader returns a loose copy": rule(
         FreeRead,
-        "other.version == value.version and not other.loose",
-        "other.version == value.version",
+        "not other.loose\n            and other.token",
+        "other.token",
         changes=True,
     ),
     "a report is dropped with its vote": rule(
@@ -116,8 +122,9 @@ FIRST_SEEDS: dict[str, int] = {
     "one voter is enough for a write": 5,
     "the first report counts": 3,
     "a snapshot is without values": 8,
-    "a reader takes the newest of a quorum": 9,
-    "answers to an earlier question count": 5,
+    "a reader takes the newest of a quorum": 2,
+    "a reader takes what another hold has written for later": 1,
+    "a reader takes the oldest of a quorum": 1,
     "what was begun and not finished is left out of account": 48,
     "a deleted value is forgotten before all know": 19,
     "nothing is carried": 54,

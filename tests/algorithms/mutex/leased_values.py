@@ -50,7 +50,8 @@ class User:
     before: Any = None  # what was known when its read began
     rank: Any = None  # of its write
     left: int = 0  # actions
-    looks: Any = None
+    looks: Any = None  # what was known when its read without the lock began
+    question: int = 0  # of that read
 
 
 class ValueWorld:
@@ -65,6 +66,7 @@ class ValueWorld:
         self.last: dict[tuple[int, int], float] = {}  # delivery on a link
         self.cut: set[tuple[int, int]] = set()
         self.names = itertools.count()
+        self.questions = itertools.count(1)
         self.monitor = ValueMonitor(self)  # type: ignore[arg-type]
         size = self.random.choice((2, 3, 3, 3, 4)) if not changes else 3
         settings = self.kit.settings.Settings(
@@ -216,7 +218,10 @@ class ValueWorld:
             return
         if kind == "Acquired":
             self.users[me] = User(
-                event.token, left=self.random.choice((1, 1, 2, 3)), looks=user.looks
+                event.token,
+                left=self.random.choice((1, 1, 2, 3)),
+                looks=user.looks,
+                question=user.question,
             )
             self._after(self.random.random() * 0.2, lambda: self._act(me, part, event.token))
         elif kind == "ValueRead" and user.before is not None and event.token == user.token:
@@ -227,7 +232,7 @@ class ValueWorld:
             rank, user.rank = user.rank, None
             self.monitor.end_write(LOCK, rank)
             self._go_on(me, part, event.token)
-        elif kind == "ValueSeen" and user.looks is not None:
+        elif kind == "ValueSeen" and event.question == user.question and user.looks is not None:
             before, user.looks = user.looks, None
             self.monitor.end_read(LOCK, before, event.value.data, None)
         elif kind == "Lost":
@@ -266,7 +271,7 @@ class ValueWorld:
         if user is None or user.token != token or self.parts.get(me) is not part:
             return
         bid = part.core.bids.get(LOCK)
-        self.users[me] = User(looks=user.looks)
+        self.users[me] = User(looks=user.looks, question=user.question)
         if bid is not None and bid.state == 1 and bid.token == token:
             self._step(me, part, part.core.release, LOCK)
         self._after(self.random.random() * self.pace, lambda: self._wish(me, part))
@@ -275,12 +280,15 @@ class ValueWorld:
         if self.parts.get(me) is not part or not part.is_up:
             return
         user = self.users[me]
-        user.looks = self.monitor.begin_read(LOCK)
+        # Answers to a question that is asked again count together; a new one is another read.
+        if user.looks is None or self.random.random() < 0.5:
+            part.core.forget_look(user.question)
+            user.looks, user.question = self.monitor.begin_read(LOCK), next(self.questions)
         settles = self.random.random() < 0.3
-        nothing = self.kit.stored.NOTHING
+        nothing, question = self.kit.stored.NOTHING, user.question
 
         def ask(lock: str, out: Outbox[Any]) -> None:
-            part.core.look(lock, nothing, out, settles=settles)
+            part.core.look(lock, question, nothing, out, settles=settles)
 
         self._step(me, part, ask, LOCK)
         self._after(0.2 + self.random.random(), lambda: self._look(me, part))

@@ -102,7 +102,7 @@ async def test_a_server_that_is_killed_remembers_what_has_run(
         supplier.start()
 
 
-CLOCKED = ("postgresql", "mariadb", "valkey")
+CLOCKED = ("postgresql", "mariadb", "valkey", "nats", "s3", "zookeeper")
 
 
 @pytest.mark.parametrize(("ahead", "says"), [(0, ""), (3600, "ahead of"), (-3600, "behind")])

@@ -13,9 +13,11 @@ from coterie.algorithms.mutex.permission.lamport import Lamport
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
 from coterie.algorithms.mutex.permission.ricart_agrawala.roucairol_carvalho import RoucairolCarvalho
 from coterie.algorithms.mutex.quorum.decentralized.retry import Decentralized
+from coterie.algorithms.mutex.quorum.fault_tolerant.process import FaultTolerant
 from coterie.algorithms.mutex.quorum.leased.ballot import Ballot
 from coterie.algorithms.mutex.quorum.leased.participant import Participant
-from coterie.algorithms.mutex.quorum.leased.sessions import Downlink
+from coterie.algorithms.mutex.quorum.leased.sessions import Downlink, Sessions, Uplink
+from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
 from coterie.algorithms.mutex.token.naimi_trehel import NaimiTrehel
@@ -576,6 +578,189 @@ def test_a_bug_in_the_leased_lock_is_noticed(name: str, monkeypatch: pytest.Monk
     assert entry.link is not None
     assert entry.link.build is not None
     held = hold(entry.page, entry.link, entry.link.build(trial, "all"), trial)
+    assert held.trouble
+    assert words in held.trouble
+
+
+TWO_ALONE, ONE_ALONE = Trial(2, 3, runs=12, restarts=2), Trial(3, 3, runs=12, restarts=2)
+# In the leased lock with clocks: where, what becomes of it, and a piece of what is said.
+CLOCKED: dict[str, tuple[type[Any], str, str, str, Trial, str]] = {
+    "counts a lease from the arrival of an answer": (
+        Uplink,
+        "accept",
+        "min(frame.echo, now) + lease",
+        "now + lease",
+        TWO_ALONE,
+        "a step that the page does not have",
+    ),
+    "is as patient as a lease, and no more": (
+        Settings,
+        "expiry_of",
+        "return lease * (1 + self.rate_error) / (1 - self.rate_error) + self.margin",
+        "return lease",
+        TWO_ALONE,
+        "a step that the page does not have",
+    ),
+    "renews a session once in its life": (
+        Downlink,
+        "accept",
+        "        if expires > self.expires:\n",
+        "        if self.expires < 0:\n",
+        TWO_ALONE,
+        "a step that the page does not have",
+    ),
+    "votes at once after a start": (
+        Voter,
+        "start",
+        "self.abstains_until = out.now + self.abstention",
+        "self.abstains_until = out.now",
+        TWO_ALONE,
+        "lease lemma",
+    ),
+    "votes while it abstains": (
+        Voter,
+        "_schedule",
+        "            if not self.abstains():\n",
+        "            if True:\n",
+        TWO_ALONE,
+        "an owner came after abstention",
+    ),
+    "gives the vote twice": (
+        Ballot,
+        "next",
+        "        if not self.owners:\n            return head\n",
+        "        return head\n",
+        TWO_ALONE,
+        "one owner",
+    ),
+    "lets one join that does not share": (
+        Ballot,
+        "next",
+        "if not (head.shared and self.owners[0].claim.shared):",
+        "if not self.owners[0].claim.shared:",
+        ONE_ALONE,
+        "one owner",
+    ),
+    "lets one that shares join any": (
+        Ballot,
+        "next",
+        "if not (head.shared and self.owners[0].claim.shared):",
+        "if not head.shared:",
+        ONE_ALONE,
+        "one owner",
+    ),
+    "counts a vote that it gives back": (
+        Participant,
+        "_take_inquiry",
+        "            bid.drop(voter)\n            self.sessions.post(voter, Yield",
+        "            self.sessions.post(voter, Yield",
+        ONE_ALONE,
+        "",
+    ),
+    "takes a reply twice": (
+        Sessions,
+        "_accept",
+        "frame.seq == uplink.delivered + 1",
+        "True",
+        TWO_ALONE,
+        "that is not its own",
+    ),
+    "says that it holds what has lapsed": (
+        Participant,
+        "remaining",
+        "max(0.0, self._valid_until(bid) - now)",
+        "float(bid.state is State.HELD)",
+        TWO_ALONE,
+        "says that its hold is valid",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLOCKED)
+def test_a_bug_in_leases_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, method, old, new, trial, words = CLOCKED[name]
+    monkeypatch.setattr(kind, method, getattr(broken_class(kind, old, new), method))
+    entry = library.find("leased")
+    assert entry.link is not None
+    assert entry.link.build is not None
+    held = hold(entry.page, entry.link, entry.link.build(trial, "all"), trial)
+    assert held.trouble
+    assert words in held.trouble
+
+
+ONE_ARBITER, OF_FIVE = Trial(3, 3, runs=20, crashes=1), Trial(5, 3, runs=10, crashes=3)
+# In the algorithm of 1996: what becomes of which line, and a piece of what is said.
+TIMED: dict[str, tuple[str, str, str, Trial, str]] = {
+    "says nothing inside": (
+        "_hold_if_inside",
+        "            self.holding = True\n            out.broadcast(self._alive(), Hold())\n",
+        "            pass\n",
+        ONE_ARBITER,
+        "one that lost a member holds",
+    ),
+    "does not tell all that it is inside": (
+        "_hold_if_inside",
+        "out.broadcast(self._alive(), Hold())",
+        "out.broadcast(sorted(self._alive())[1:], Hold())",
+        ONE_ARBITER,
+        "a hold reaches all",
+    ),
+    "relays nothing": (
+        "_learn",
+        "out.broadcast(self._alive() - {process}, news(process, version))",
+        "pass",
+        OF_FIVE,
+        "news reaches all",
+    ),
+    "does not wait after news": (
+        "_begin_quarantine",
+        "        self.quarantined = True\n        out",
+        "        out",
+        OF_FIVE,
+        "a step that the page does not have",
+    ),
+    "waits for half as long after news": (
+        "_quarantine",
+        "return self.settings.quarantine",
+        "return self.settings.sigma + self.settings.lambda_",
+        OF_FIVE,
+        "a step that the page does not have",
+    ),
+    "enters while another has said Hold": (
+        "_enter_if_permitted",
+        "and not self.holders and",
+        "and",
+        ONE_ARBITER,
+        "",
+    ),
+    "takes the slow for dead": (
+        "_probe",
+        'out.set_timer(f"{T_D}{peer}", self.settings.t_d)',
+        'out.set_timer(f"{T_D}{peer}", self.settings.sigma)',
+        OF_FIVE,
+        "only the dead are taken for dead",
+    ),
+    "enters with the locks that it asked for first": (
+        "_ask_quorum",
+        "self.quorum = tuple(sorted(quorum))",
+        "self.quorum = self.quorum or tuple(sorted(quorum))",
+        OF_FIVE,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_a_bug_in_the_algorithm_of_1996_is_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, old, new, trial, words = TIMED[name]
+    wrong = broken_class(FaultTolerant, old, new)
+    monkeypatch.setattr(FaultTolerant, method, getattr(wrong, method))
+    entry = library.find("fault-tolerant")
+    assert entry.link is not None
+    assert entry.link.build is not None
+    held = hold(entry.page, entry.link, entry.link.build(trial, "repaired"), trial)
     assert held.trouble
     assert words in held.trouble
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from coterie import system
 from coterie.algorithms.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
 from coterie.algorithms.mutex.quorum.leased.stored import NOTHING
+from coterie.cluster.client.free_reader import FreeReader
 from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
-from coterie.cluster.client.values import ValueDesk, check_values, look_until_agreed, value_of
+from coterie.cluster.client.values import ValueDesk, check_values, value_of
 from coterie.errors import LockLost, UsageError
 from coterie.locks.breaker import BROKEN
 from coterie.locks.deadlocks.search import DeadlockSearch
@@ -224,7 +225,7 @@ class ClusterEngine:
     async def read_value(self, name: str, claim: LeasedClaim | None = None) -> Value | None:
         """Return the value of a lock; with the claim of its holder no earlier hold writes it any more."""
         if claim is None or claim.shared:
-            return value_of(await self._look(name, NOTHING))
+            return value_of(await self._look(name, NOTHING, shares=claim is not None))
         await check_values(self.group.supply)
         return value_of(await self._desk_of(claim).read(claim))
 
@@ -260,25 +261,24 @@ class ClusterEngine:
                 found[name] = value
         return found
 
-    async def _look(self, name: str, known: StoredValue) -> StoredValue:
+    async def _look(self, name: str, known: StoredValue, *, shares: bool = False) -> StoredValue:
         host = self.group.supply
         await check_values(host)
+        # Who has the lock in shared mode would wait for itself, and keep others from sharing.
+        take_turn = partial(self._read_in_turn, name, waits=not shares)
+        return await FreeReader(self._desk(self.group), host, name, known, take_turn).read()
 
-        async def settle() -> None:
-            await self._settle(name)
-
-        return await look_until_agreed(self._desk(self.group), host, name, known, settle)
-
-    async def _settle(self, name: str) -> None:
-        """Take a lock that is free, to decide what its value is."""
-        claim = self.place(name, owner=_Settler(), shared=False, lease=None, wait=False)
+    async def _read_in_turn(self, name: str, *, waits: bool) -> StoredValue | None:
+        """Take the lock for a moment, to read as its holder; None if that came to nothing."""
+        claim = self.place(name, owner=_Settler(), shared=False, lease=None, wait=waits)
         try:
             if await claim.granted is not None:
-                await self._desk_of(claim).read(claim)
+                return await self._desk_of(claim).read(claim)
         except LockLost:
             pass  # the next one settles it
         finally:
             claim.release()
+        return None
 
     def _desk_of(self, claim: LeasedClaim) -> ValueDesk:
         return self._desk(claim.group)

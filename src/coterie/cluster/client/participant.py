@@ -307,9 +307,14 @@ class ParticipantHost:
         """Write the value of a lock that is held alone."""
         self._host.step(self.participant.write, lock, value)
 
-    def look_at_value(self, lock: str, known: StoredValue, *, settles: bool) -> None:
+    def look_at_value(self, lock: str, question: int, known: StoredValue, *, settles: bool) -> None:
         """Ask what the value of a lock is, without the lock."""
-        self._host.step(partial(self.participant.look, settles=settles), lock, known)
+        look = partial(self.participant.look, settles=settles)
+        self._host.step(look, lock, question, known)
+
+    def forget_look(self, question: int) -> None:
+        """Wait for no answer to a question any more."""
+        self.participant.forget_look(question)
 
     async def names_of_values(self) -> list[str]:
         """Return the names that have values, or had: what a quorum of voters lists."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import itertools
 from typing import TYPE_CHECKING
 
 from coterie import system
@@ -19,7 +19,7 @@ from coterie.errors import LockLost, Unavailable, UsageError
 from coterie.locks.value import Value, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from coterie.cluster.client.participant import ParticipantHost
     from coterie.locks.leases.group import LeasedClaim, LeaseGroup
@@ -45,7 +45,8 @@ class ValueDesk:
         """Begin without calls."""
         self._group = group
         self._holding: dict[str, tuple[int, asyncio.Future[StoredValue]]] = {}  # with the token
-        self._looking: dict[str, set[asyncio.Future[StoredValue]]] = {}
+        self._looking: dict[int, asyncio.Future[StoredValue]] = {}  # without the lock, by question
+        self._questions = itertools.count(1)
 
     def tell(self, event: Event) -> bool:
         """Take an event of the participant; return False if it is not about a value."""
@@ -59,10 +60,10 @@ class ValueDesk:
                 self._end(lock, token, lambda future: future.set_exception(error))
             case ValueForsaken(lock, token):
                 self._end(lock, token, lambda future: future.set_exception(_ended(lock, token)))
-            case ValueSeen(lock, value):
-                for looking in self._looking.pop(lock, ()):
-                    if not looking.done():
-                        looking.set_result(value)
+            case ValueSeen(_, question, value):
+                looking = self._looking.pop(question, None)
+                if looking is not None and not looking.done():
+                    looking.set_result(value)
             case _:
                 return False
         return True
@@ -97,23 +98,20 @@ class ValueDesk:
         call(lock)
         return await future
 
-    async def look(
-        self, lock: str, known: StoredValue, seconds: float, *, settles: bool
-    ) -> StoredValue | None:
-        """Ask all voters once; None if no quorum has agreed in that time."""
-        future: asyncio.Future[StoredValue] = asyncio.get_running_loop().create_future()
-        self._looking.setdefault(lock, set()).add(future)
-        try:
-            self._group.supply.look_at_value(lock, known, settles=settles)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    return await future
-            return None
-        finally:
-            waiting = self._looking.get(lock, set())
-            waiting.discard(future)
-            if not waiting:
-                self._looking.pop(lock, None)
+    def ask(self, lock: str, question: int, known: StoredValue, *, settles: bool) -> None:
+        """Ask all voters once more what the value is."""
+        self._group.supply.look_at_value(lock, question, known, settles=settles)
+
+    def expect(self, found: asyncio.Future[StoredValue]) -> int:
+        """Begin a question, whose answer is put there; return its number."""
+        question = next(self._questions)
+        self._looking[question] = found
+        return question
+
+    def forget(self, question: int) -> None:
+        """Expect no answer any more."""
+        self._looking.pop(question, None)
+        self._group.supply.forget_look(question)
 
 
 def _ended(lock: str, token: int | None) -> LockLost:
@@ -138,33 +136,3 @@ async def check_values(host: ParticipantHost) -> None:
             f"cluster {cluster!r} keeps no values of locks: its configuration asks for protocol {protocol}; when all"
             f" nodes and programs run this version, say coterie cluster set protocol={VALUES_PROTOCOL}"
         )
-
-
-async def look_until_agreed(
-    desk: ValueDesk,
-    host: ParticipantHost,
-    lock: str,
-    known: StoredValue,
-    settle: Callable[[], Awaitable[None]],
-) -> StoredValue:
-    """Read a value without the lock: ask again while voters differ, and have it settled.
-
-    Voters differ while a write is under way, and where a writer has died in the middle, or a change of
-    voters has brought what one has left. Who has the lock settles that when voters ask; `settle` takes it for a moment.
-    """
-    hedge = host.membership.settings.hedge
-    until = system.now() + 2 * host.lease
-    settles = False
-    while True:
-        found = await desk.look(lock, known, hedge, settles=settles)
-        if found is not None:
-            return found
-        if not host.reaches_a_quorum():
-            raise host.unavailable(lock)
-        if system.now() >= until:
-            raise Unavailable(
-                f"lock {lock!r}: nodes have different values, and it could not be decided which one counts"
-            )
-        if settles:
-            await settle()
-        settles = True

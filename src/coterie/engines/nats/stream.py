@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -188,6 +189,14 @@ class LockStream:
         with sensible(self.connection):
             leader = found.get("cluster", {}).get("leader", "")
             return StreamState(found["created"], int(found["state"]["last_seq"]), leader)
+
+    async def time(self) -> float:
+        """Return the time of day of the server that leads the stream, in seconds since 1970."""
+        found = await self._call("STREAM.INFO", {})
+        if "error" in found:
+            raise self._trouble(found)
+        with sensible(self.connection):
+            return datetime.fromisoformat(found["ts"]).timestamp()
 
     def _config(self) -> dict[str, Any]:
         return {

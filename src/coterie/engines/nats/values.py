@@ -104,6 +104,10 @@ class NatsValues:
             f"{self._shown}: the value of lock {record.name!r} is written again and again"
         )
 
+    async def time(self) -> float:
+        """Ask for the time of day of the server that leads the stream."""
+        return await (await self._connected()).time()
+
     async def all(self) -> list[ValueRecord]:
         """Return what is in all messages."""
         stream = await self._connected()

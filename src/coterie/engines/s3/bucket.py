@@ -176,6 +176,11 @@ class Bucket:
         finally:
             await self.delete(key)
 
+    async def time(self, key: str) -> float:
+        """Return the time of day of the server, which each answer has in whole seconds; here one about an object."""
+        answer = await self._ask("GET", key, {})
+        return self._time_of(answer) + 0.5
+
     async def make(self) -> None:
         """Make the bucket, unless it is there."""
         answer = await self._ask("PUT", "", {})
@@ -201,9 +206,7 @@ class Bucket:
         answer = await self._send(request)
         if answer.status == FORBIDDEN and _tag(answer.body, "Code") == SKEWED:
             # A signature has a time, which the server compares with its own.
-            with sensible(self):
-                here, there = system.wall(), parsedate_to_datetime(answer.headers["date"])
-                self._ahead = there.timestamp() - here
+            self._ahead = self._time_of(answer) - system.wall()
             answer = await self._send(request)
         self.server = answer.headers.get("server", self.server)
         if answer.status in (*REFUSED, *REDIRECTED) or (
@@ -216,6 +219,10 @@ class Bucket:
         credentials, region = self._access.credentials, self._access.region
         signed = request.signed(credentials, region, system.wall() + self._ahead)
         return await self._client.ask(request.method, request.target, signed, request.body)
+
+    def _time_of(self, answer: HttpAnswer) -> float:
+        with sensible(self):
+            return parsedate_to_datetime(answer.headers["date"]).timestamp()
 
     def _note(self, key: str, answer: HttpAnswer, body: bytes) -> StoredObject:
         with sensible(self):

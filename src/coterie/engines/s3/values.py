@@ -79,6 +79,10 @@ class S3Values:
         kept = [self._read(each) for each in found]
         return [each.record for each in kept if each.record is not None and each.record.value]
 
+    async def time(self) -> float:
+        """Ask for the time of day of the server."""
+        return await self._bucket.time(self._keys.past)
+
     def _read(self, found: StoredObject | None) -> ValueObject:
         return ValueObject() if found is None else read(self._bucket, found.body, ValueObject)
 

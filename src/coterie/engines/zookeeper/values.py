@@ -92,6 +92,17 @@ class ZooKeeperValues:
                 records += [_decode(each[0]) for each in answers if isinstance(each, tuple)]
         return records
 
+    async def time(self) -> float:
+        """Ask for the time of day of the member that leads: it notes when a node was written, here that of all values."""
+        connection = self._connection
+        made, written = (
+            connection.send("create", self._folder),
+            connection.send("set", self._folder, b""),
+        )
+        _, stat = await connection.answers(made, written)
+        with sensible(connection):
+            return float(stat.mtime / 1000)
+
     async def _look(self, path: str) -> tuple[ValueRecord | None, int]:
         """Return the record in a node, and the version of the node."""
         (answer,) = await self._connection.answers(self._connection.send("get", path))

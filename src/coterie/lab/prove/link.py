@@ -12,7 +12,8 @@ from __future__ import annotations
 import random
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from coterie.lab.explore.check import declared_channel
 from coterie.lab.explore.small import GivenUpError, SmallModel
@@ -72,10 +73,12 @@ class Snapshot:
         links: dict[tuple[ProcessId, ProcessId], list[Any]],
         past: State | None = None,
         crashed: Sequence[ProcessId] = (),
+        moment: Fraction = Fraction(0),
     ) -> None:
         """Take the seats in order of ids, and the messages on each link, the next to arrive first."""
-        self._seats = seats  # of those that live
+        self._seats = seats
         self.crashed = crashed
+        self.moment = moment  # where time is kept
         self.links = links
         self.past = past or {}  # the page's state before, of what lasts
 
@@ -123,6 +126,70 @@ def once(things: Iterable[Any]) -> set[Any]:
     return set(found)
 
 
+class Step(NamedTuple):
+    """A step of the code: the states before and after, and what was given to which process."""
+
+    before: Any
+    place: ProcessId
+    given: Input
+    after: Any
+
+
+class Walk(Protocol):
+    """Real processes, step by step."""
+
+    def start(self) -> Any:
+        """Return the first state."""
+
+    def snapshot(self, state: Any, past: State | None = None) -> Snapshot:
+        """Show a state to a link."""
+
+    def steps(self, state: Any) -> list[Step]:
+        """Return every step from a state."""
+
+    def draw(self, state: Any, chance: random.Random) -> Step | None:
+        """Make one of the steps from a state; None if there are none."""
+
+
+class CodeWalk:
+    """Real processes on their channel, without a clock."""
+
+    def __init__(
+        self, processes: Sequence[Process[Any]], trial: Trial, asks: Callable[[Any], bool]
+    ) -> None:
+        """Take processes as they are before their start."""
+        seats = [seat(each, trial.entries if asks(each) else 0) for each in processes]
+        self._model = SmallModel(seats, declared_channel(processes), trial.crashes)
+
+    def start(self) -> States:
+        """Return the first state."""
+        return self._model.start()
+
+    def snapshot(self, state: States, past: State | None = None) -> Snapshot:
+        """Show a state to a link."""
+        live = self._model.live(state)
+        seats = [self._model.seats[state[place]] for place in live]
+        crashed = [place + 1 for place in range(self._model.size) if place not in live]
+        links = self._model.under_way(state)
+        return Snapshot(
+            seats, {(a + 1, b + 1): content for (a, b), content in links.items()}, past, crashed
+        )
+
+    def steps(self, state: States) -> list[Step]:
+        """Return every step from a state."""
+        return [
+            Step(state, move.place + 1, self._model.input(move.given), move.after)
+            for move in self._model.moves(state)
+        ]
+
+    def draw(self, state: States, chance: random.Random) -> Step | None:
+        """Make one of the steps from a state that lead to another one."""
+        choices = [step for step in self.steps(state) if step.after != state]
+        return chance.choice(choices) if choices else None
+
+
+Walker: TypeAlias = "Callable[[Sequence[Process[Any]], Trial, Callable[[Any], bool]], Walk]"
+
 ANYWHERE = 0  # in place of a process: a step of the page that any step of the code may contain
 
 
@@ -146,6 +213,7 @@ class Link:
     build: Builder | None = None  # of processes that no catalogue has
     asks: Callable[[Any], bool] = lambda process: True  # whether the user of a process makes calls
     ways: Ways | None = None  # where a search for a path would take long
+    walk: Walker = CodeWalk
     trials: tuple[Trial, ...] = TRIALS
     longest: int = 1  # so many steps of the page may be one of the code
     variants: tuple[str, ...] = ("plain",)  # of the algorithm, whose code this page is about
@@ -176,47 +244,6 @@ class Held:
         if self.restarts:
             what += f", {self.restarts} restart{'s' * (self.restarts > 1)} of each"
         return f"{what}: {self.states:,} states, {self.steps:,} steps, {how}"
-
-
-class Step(NamedTuple):
-    """A step of the code: the states before and after, and what was given to which process."""
-
-    before: States
-    place: ProcessId
-    given: Input
-    after: States
-
-
-class CodeWalk:
-    """Real processes on their channel, step by step."""
-
-    def __init__(
-        self, processes: Sequence[Process[Any]], trial: Trial, asks: Callable[[Any], bool]
-    ) -> None:
-        """Take processes as they are before their start."""
-        seats = [seat(each, trial.entries if asks(each) else 0) for each in processes]
-        self._model = SmallModel(seats, declared_channel(processes), trial.crashes)
-
-    def start(self) -> States:
-        """Return the first state."""
-        return self._model.start()
-
-    def snapshot(self, state: States, past: State | None = None) -> Snapshot:
-        """Show a state to a link."""
-        live = self._model.live(state)
-        seats = [self._model.seats[state[place]] for place in live]
-        crashed = [place + 1 for place in range(self._model.size) if place not in live]
-        links = self._model.under_way(state)
-        return Snapshot(
-            seats, {(a + 1, b + 1): content for (a, b), content in links.items()}, past, crashed
-        )
-
-    def steps(self, state: States) -> list[Step]:
-        """Return every step from a state."""
-        return [
-            Step(state, move.place + 1, self._model.input(move.given), move.after)
-            for move in self._model.moves(state)
-        ]
 
 
 def hold(
@@ -265,7 +292,7 @@ class Comparison:
     ) -> None:
         """Compile the page for these processes."""
         ids = [process.me for process in processes]
-        self.walk = CodeWalk(processes, trial, link.asks)
+        self.walk: Walk = link.walk(processes, trial, link.asks)
         self.steps = 0  # of the code
         self.used: set[str] = set()
         self._link = link
@@ -306,10 +333,10 @@ class Comparison:
         """Make steps at random until there are none, or enough."""
         chance = random.Random(seed)
         for _ in range(STEPS):
-            choices = [step for step in self.walk.steps(node.state) if step.after != node.state]
-            if not choices:
+            step = self.walk.draw(node.state, chance)
+            if step is None:
                 return
-            node = self._follow(node, chance.choice(choices))
+            node = self._follow(node, step)
 
     def _follow(self, before: Node, step: Step) -> Node:
         """Raise unless the page has a path for this step, and its clauses hold in the state after it."""

@@ -103,10 +103,13 @@ class LeasedLocks(Workload):
         A lease is renewed if one beat of the first quarter is answered before its end. Where the network
         takes longer than that now and then, leases that short are lost, and that is no fault.
         """
-        calm_from = self.plan.quiet_from + 3 * self.plan.lease + 2
         answered = 2 * self.plan.delay + TAIL_SPREADS * self.plan.spread
-        if self.world.now > calm_from and answered < 0.75 * self._lease_of(use):
+        if self.world.now > self.calm_from() and answered < 0.75 * self._lease_of(use):
             self.world.violate("calm", f"{process.name} at {self.world.now:.3f} s: {error}")
+
+    def calm_from(self) -> float:
+        """Return when all faults are long over."""
+        return self.plan.quiet_from + 3 * self.plan.lease + 2
 
     def _lease_of(self, use: str) -> float:
         return max(0.1, self.plan.lease / 2) if use == "short" else self.plan.lease

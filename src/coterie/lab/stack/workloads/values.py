@@ -25,10 +25,11 @@ LARGE_BYTES = 3_000  # more than comes along with a vote
 class ValueUses:
     """What programs do with values, and what judges it."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, workload: LeasedLocks) -> None:
         """Begin with nothing written."""
-        self._scene = scene
-        self._monitor = ValueMonitor(scene.world)
+        self._workload = workload
+        self._scene = workload.scene
+        self._monitor = ValueMonitor(workload.world)
 
     async def hold(self, process: Process, held: Held, random: Random, seconds: float) -> None:
         """Read and write for a while."""
@@ -37,7 +38,7 @@ class ValueUses:
                 await self._read(process, held)
             if random.random() < 0.6:
                 await self._write(process, held, number, random)
-            await asyncio.sleep(seconds * random.random())
+            await self._workload.hold(seconds * random.random())
 
     async def _read(self, process: Process, held: Held) -> None:
         before = self._monitor.begin_read(held.name)
@@ -76,7 +77,7 @@ class Values(LeasedLocks):
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
         super().__init__(scene)
-        self._values = ValueUses(scene)
+        self._values = ValueUses(self)
 
     async def program(self, process: Process) -> None:
         """Use locks with their values, and look at them."""
@@ -98,7 +99,7 @@ class ChangedValues(Changes):
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
         super().__init__(scene)
-        self._values = ValueUses(scene)
+        self._values = ValueUses(self)
 
     async def program(self, process: Process) -> None:
         """Use locks with their values, and look at them."""
@@ -132,7 +133,6 @@ async def _look_on(
     workload: LeasedLocks, values: ValueUses, process: Process, coordinator: Coordinator
 ) -> None:
     random, lease = workload.scene.random(process, 1_000), workload.plan.lease
-    calm_from = workload.plan.quiet_from + 3 * lease + 2
     while workload.world.now < workload.stop_at:
         await asyncio.sleep(random.expovariate(1) * lease * 0.2)
         began = workload.world.now
@@ -143,5 +143,5 @@ async def _look_on(
         except CoterieError as error:
             workload.scene.counts[f"{type(error).__name__} of a look"] += 1
             workload.world.recorder.log(process.true_now(), process.name, f"look: {error!r}")
-            if began > calm_from and process.is_alive and not isinstance(workload, Changes):
+            if began > workload.calm_from() and process.is_alive:
                 workload.world.violate("values seen", f"{process.name}: {error}")

@@ -20,6 +20,8 @@ from coterie.process import ProcessId
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from coterie.coteries import Coterie
+
 
 class Writing(msgspec.Struct, array_like=True):
     """One version on its way to the voters."""
@@ -43,6 +45,9 @@ class ClaimedValue(msgspec.Struct, array_like=True):
     has_entered: bool = False
     has_written: bool = False  # so reports say less than there is
     is_known: bool = False  # the base is settled, and no other writes as long as the votes are ours
+    spread: list[ProcessId] = field(
+        default_factory=list
+    )  # voters with the base, once it is settled
     is_wanted: bool = False  # the user reads, or voters have asked us to settle
     sequence: int = 0  # of the last write in this hold
     writing: Writing | None = None
@@ -127,3 +132,14 @@ class ClaimedValue(msgspec.Struct, array_like=True):
         assert self.writing is not None, "something was written"
         self.writing.is_done = True
         self.base, self.is_whole, self.is_known = self.writing.value, True, True
+        self.spread = list(self.writing.kept)
+
+    def settle_for(self, quorums: Coterie) -> None:
+        """Begin to decide the value for readers, who find different versions.
+
+        What we know may have been settled by voters of an earlier number. Those of the present one may have it as
+        a loose copy, which no reader takes (21.8), and a hold may last for months: so it is settled again.
+        """
+        if not quorums.contains_quorum(self.spread):
+            self.is_known = False
+        self.is_wanted = True

@@ -120,6 +120,7 @@ class ValueSeen(Event, frozen=True):
     """The value, as a quorum has it that was asked without the lock."""
 
     lock: str
+    question: int
     value: StoredValue
 
 
@@ -175,8 +176,7 @@ class Participant(msgspec.Struct, array_like=True):
     armed: float = math.inf  # when the timer rings
     trust: list[int] = []  # of the voters, when the locks were last looked at
     engaged: set[str] = field(default_factory=set)  # locks whose values are being read or written
-    readings: dict[str, FreeRead] = field(default_factory=dict)  # without the lock, by lock
-    questions: int = 0  # asked so far for those
+    readings: dict[int, FreeRead] = field(default_factory=dict)  # without the lock, by question
 
     def start(self, name: str, out: Outbox[Frame]) -> None:
         """Begin under a name that no other start of any process has had."""
@@ -278,21 +278,30 @@ class Participant(msgspec.Struct, array_like=True):
         self._finish(out)
 
     def look(
-        self, lock: str, known: StoredValue, out: Outbox[Frame], *, settles: bool = False
+        self,
+        lock: str,
+        question: int,
+        known: StoredValue,
+        out: Outbox[Frame],
+        *,
+        settles: bool = False,
     ) -> None:
-        """21.7: ask what the value is, without the lock; `ValueSeen` is told if a quorum agrees.
+        """21.7: ask what the value is, without the lock; `ValueSeen` is told when the answers show it.
 
-        What is `known` need not come again. `settles` asks who has the lock to decide it: voters have differed.
+        A read has a question of its own, and may ask it again: all answers count together, as long as the
+        configuration stays; then it needs another question. What is `known` need not come again. `settles`
+        asks who has the lock to decide it: voters have differed.
         """
-        self.questions += 1
         mine = self.configuration
-        self.readings[lock] = FreeRead(self.questions, mine.number, known)
+        if question not in self.readings:
+            self.readings[question] = FreeRead(lock, mine.number, known)
         token, sequence = known.version
-        look = Look(
-            self.questions, lock, mine.number, self.sessions.known, token, sequence, settles
-        )
-        for voter in mine.seats:
-            out.send(voter, look)
+        look = Look(question, lock, mine.number, self.sessions.known, token, sequence, settles)
+        out.broadcast(mine.seats, look)
+
+    def forget_look(self, question: int) -> None:
+        """Wait for no answer to a question any more."""
+        self.readings.pop(question, None)
 
     @property
     def keeps_values(self) -> bool:
@@ -518,7 +527,7 @@ class Participant(msgspec.Struct, array_like=True):
             case Settle():
                 if bid.state is State.HELD and not bid.lost and not bid.shared:
                     bid.value = bid.value or ClaimedValue(has_entered=True)
-                    bid.value.is_wanted = True
+                    bid.value.settle_for(self.quorums)
                     self.engaged.add(lock)
 
     def _take_grant(
@@ -930,7 +939,7 @@ class Participant(msgspec.Struct, array_like=True):
     def _pursue_read(self, lock: str, bid: Bid, value: ClaimedValue, out: Outbox[Frame]) -> int:
         """21.6: return what is known; else get its data, and settle it unless all voters agree."""
         if not value.is_known and value.is_whole and self._is_agreed(lock, bid, value, out):
-            value.is_known = True
+            value.is_known, value.spread = True, list(self.configuration.seats)
         if value.is_known:
             value.is_wanted = False
             out.tell(ValueRead(lock, bid.token, value.base))
@@ -1007,17 +1016,15 @@ class Participant(msgspec.Struct, array_like=True):
 
     def _take_look(self, voter: ProcessId, seen: Seen, out: Outbox[Frame]) -> None:
         """21.7: a voter has said what is on its disk."""
-        reading = self.readings.get(seen.lock)
-        if reading is None or reading.question != seen.question:
-            return
+        reading = self.readings.get(seen.question)
         # Answers by the number before say nothing about a quorum of this one.
-        if reading.number != self.configuration.number:
+        if reading is None or reading.number != self.configuration.number:
             return
         reading.take(voter, seen.value, whole=seen.whole)
         agreed = reading.agreed(self.quorums)
         if agreed is not None:
-            del self.readings[seen.lock]
-            out.tell(ValueSeen(seen.lock, agreed))
+            self.forget_look(seen.question)
+            out.tell(ValueSeen(reading.lock, seen.question, agreed))
 
     # Configurations: section 19
 

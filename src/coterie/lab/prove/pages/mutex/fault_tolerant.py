@@ -4,15 +4,29 @@
 a process knows it, is a view; in a view another process stands in for each dead one. The two axioms on
 stand-ins are lemma 3 of the paper of 1996. A lock of an arbiter is with one request, as Maekawa's rules
 have it. No process returns.
+
+In the link one time passes for all, and each message is handled within delta; what the dead have sent
+may get lost.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from coterie.algorithms.mutex.quorum.fault_tolerant.messages import Allright
+from coterie.catalogue import load
 from coterie.lab.prove import Page, Real, Thing, become, choose, each, every, none, some, when
+from coterie.lab.prove.link import ANYWHERE, Link, Snapshot, Trial
+from coterie.lab.prove.timed_walk import TimedWalk, Timing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from coterie.algorithms.mutex.quorum.fault_tolerant.process import FaultTolerant
+    from coterie.clocks import Stamp
+    from coterie.lab.prove.plain import State
     from coterie.lab.prove.terms import Formula
 
 PAGE = page = Page(
@@ -328,3 +342,182 @@ def detect_and_go_on(p: Process, x: Process, w: View) -> None:
     learnt[p, x] = now
     last[p] = now
     news[p, x, each] = lambda r: (r != p) & (r != x)
+
+
+Request: TypeAlias = tuple[int, int]  # its time, and who has made it
+Steps: TypeAlias = list[tuple[str, tuple[Any, ...]]]
+
+SIGMA, LAMBDA = Fraction(1), Fraction(1, 4)
+LONE = 3
+T_MAX = Fraction(5, 2)  # short, so that the dead are noticed while one is inside
+GRAIN = Fraction(1, 8)
+PASSES = (GRAIN, *(8 * GRAIN,) * 3)
+
+
+def _delay_max(message: Any) -> Fraction:
+    """A message is handled within lambda after it has come, but an answer before the timer that waits for it."""
+    return SIGMA - GRAIN if isinstance(message, Allright) else SIGMA + LAMBDA
+
+
+def _build(trial: Trial, variant: str) -> Sequence[Any]:
+    chosen = {
+        # If the one arbiter of all dies, another process could enter with that which stands in for it.
+        "coterie": "singleton" if trial.size == LONE else "majority",
+        "sigma": str(float(SIGMA)),
+        "lambda": str(float(LAMBDA)),
+        "t-max": str(float(T_MAX)),
+    }
+    entry = load("fault-tolerant")
+    return entry.build(entry.setup(trial.size, variant, chosen))
+
+
+def _state(now: Snapshot) -> State:
+    live = {each.me: each for each in now.processes if each.me not in now.crashed}
+    state: State = {
+        "now": {(): now.moment},
+        "crashed": {(x,) for x in now.crashed},
+        "view": {(p.me,): tuple(sorted(p.membership.down())) for p in now.processes},
+        "lock": {(v, e) for v, e in now.past.get("lock", ()) if v not in live}
+        | {(p.me, _request(p.owner)) for p in live.values() if p.owner is not None},
+        "inside": {(_request(p.stamp),) for p in live.values() if p.inside},
+    }
+    left = {(e,) for (e,) in now.past.get("inside", set()) - state["inside"] if e[1] in live}
+    state["ended"] = now.past.get("ended", set()) | left
+    return state | _knowledge(now, state) | _entries(now, live, state) | _holds(now, live, state)
+
+
+def _request(stamp: Stamp) -> Request:
+    return stamp.time, stamp.process
+
+
+def _knowledge(now: Snapshot, state: State) -> State:
+    """Say who has learnt when that another is down, and which news of it is under way."""
+    past = now.past.get("view", {})
+    fresh = {
+        (p, x) for (p,), down in state["view"].items() for x in down if x not in past.get((p,), ())
+    }
+    told = {(q, m.process, p) for q, p, m in now.sent("Down")}
+    # What is on its way to a dead process stays there.
+    told |= {each for each in now.past.get("news", ()) if each[2] in now.crashed}
+    told |= {(p, x, r) for p, x in fresh for r in now.crashed if r not in (p, x)}
+    everyone = [process.me for process in now.processes]
+    return {
+        "learnt": now.past.get("learnt", {}) | dict.fromkeys(fresh, now.moment),
+        "last": now.past.get("last", {(p,): Fraction(0) for p in everyone})
+        | {(p,): now.moment for p, _ in fresh},
+        "news": told,
+    }
+
+
+def _entries(now: Snapshot, live: dict[int, FaultTolerant], state: State) -> State:
+    """Remember by which quorum, in which view and with whose locks a process has entered."""
+    found = {name: dict(now.past.get(name, {})) for name in ("by", "seen")}
+    uses = set(now.past.get("uses", ()))
+    for (e,) in state["inside"] - now.past.get("inside", set()):
+        p = live[e[1]]
+        view = state["view"][p.me,]
+        found["seen"][e,] = view
+        fits = (k for k in p.settings.quorums if _image(p, k, view) == set(p.quorum))
+        found["by"][e,] = next(fits)
+        uses |= {(e, v) for v in p.quorum}
+    return {**found, "uses": uses}
+
+
+def _image(p: FaultTolerant, quorum: Sequence[int], view: Sequence[int]) -> set[int]:
+    return {_stand_in(p, view, u) for u in quorum}
+
+
+def _stand_in(p: FaultTolerant, view: Sequence[int], u: int) -> int:
+    while u in view:
+        u = p.settings.stand_ins[u - 1]
+    return u
+
+
+def _holds(now: Snapshot, live: dict[int, FaultTolerant], state: State) -> State:
+    """Say which entries have said Hold, to whom it is under way, and who minds it."""
+    inside = {(e,) for (e,) in state["inside"] if live[e[1]].holding}
+    holding = {(e,) for (e,) in now.past.get("holding", ()) if (e,) not in state["inside"]} | inside
+    fresh = inside - now.past.get("holding", set())
+    since = now.past.get("since", {}) | dict.fromkeys(fresh, now.moment)
+    before = now.past.get("hold", set())
+    new = {(e, p.me) for (e,) in fresh for p in now.processes if p.me != e[1]}
+    hold = {(e, p) for e, p in before | new if p not in live}
+    for p in live:
+        for q in {e[1] for e, r in before | new if r == p}:
+            under_way = sum(type(m).__name__ == "Hold" for m in now.links.get((q, p), ()))
+            said = sorted(e for e, r in before | new if r == p and e[1] == q)
+            hold |= {(e, p) for e in said[len(said) - under_way :]}  # the oldest arrive first
+    arrived = {(p, e) for e, p in before - hold}
+    minded = now.past.get("held", set()) | arrived
+    held = {(p, e) for p, e in minded if p not in live or e[1] in live[p].holders}
+    return {"holding": holding, "since": since, "hold": hold, "held": held}
+
+
+def _ways(before: State, after: State) -> Iterator[Steps]:
+    """Name what may have happened between two states."""
+
+    def come(name: str) -> list[tuple[Any, ...]]:
+        return sorted(after[name] - before[name])
+
+    def gone(name: str) -> list[tuple[Any, ...]]:
+        return sorted(before[name] - after[name])
+
+    if after["now"] != before["now"]:
+        yield [("time_passes", (after["now"][()] - before["now"][()],))]
+        return
+    if come("crashed"):
+        yield [("crash", key) for key in come("crashed")]
+        return
+    steps: Steps = []
+    heard = {(x, p): q for q, x, p in gone("news")}
+    for p, x in sorted(after["learnt"].keys() - before["learnt"].keys()):
+        q = heard.pop((x, p), None)
+        view = after["view"][p,]
+        steps += [("detect", (p, x, view)) if q is None else ("receive_news", (q, x, p, view))]
+    old = [(q, x, p) for (x, p), q in heard.items()]
+    minded = {(e, p) for p, e in after["held"]}
+    ends = [("receive_end_of_hold", (e, p)) for p, e in gone("held")]
+    ends += [("receive_hold", key) for key in gone("hold") if key in minded]
+    lost = [("lose_hold", key) for key in gone("hold") if key not in minded]
+    rest = [("leave", key) for key in gone("inside")]
+    rest += [("take_back", key) for key in gone("lock")]
+    rest += [("give", key) for key in come("lock")]
+    rest += [("enter", (*key, after["by"][key])) for key in come("inside")]
+    yield [*steps, *(("receive_old_news", key) for key in old), *ends, *lost, *rest]
+    yield [*steps, *(("lose_news", key) for key in old), *ends, *lost, *rest]
+
+
+def _place(action: str, args: tuple[Any, ...], _: Sequence[Any]) -> int:
+    match action:
+        case "time_passes" | "lose_news" | "lose_hold":
+            return ANYWHERE
+        case "receive_news" | "receive_old_news":
+            return int(args[2])
+        case "receive_hold" | "receive_end_of_hold":
+            return int(args[1])
+        case "enter" | "leave":
+            return int(args[0][1])
+        case _:
+            return int(args[0])
+
+
+LINK = Link(
+    "fault-tolerant",
+    _state,
+    sorts=("Process",),
+    things=lambda processes: {"Quorum": processes[0].settings.quorums},
+    fixed=lambda processes: {
+        "member": lambda process, quorum: process in quorum,
+        "dead": lambda view, process: process in view,
+        "instead": lambda view, process: _stand_in(processes[0], view, process),
+        "who": lambda request: request[1],
+        "delta": lambda: SIGMA + LAMBDA,
+    },
+    place=_place,
+    lasting=("ended",),
+    build=_build,
+    ways=_ways,
+    walk=partial(TimedWalk, Timing(PASSES, delay_max=_delay_max, haste=8)),
+    variants=("repaired",),
+    trials=(Trial(3, 3, runs=6, crashes=1), Trial(5, 3, runs=24, crashes=3)),
+)
