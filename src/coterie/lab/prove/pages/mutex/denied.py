@@ -1,8 +1,8 @@
 """Ricart and Agrawala with a "not yet": a peer that stays silent has crashed, and is done without.
 
-That a peer waits for is not on this page, as nothing that excludes rests on it: Denied only says that the
-sender lived. A process that lives answers each request within the patience of the one that asks, so
-whoever is silent for longer is down, and what it has sent has come. In the link one time passes for all.
+Denied is not on this page: exclusion does not rest on it. A process that lives answers each request within
+the patience of its sender. So a peer that is silent for longer is down, and all that it has sent has come.
+In the link one time passes for all.
 """
 
 from __future__ import annotations
