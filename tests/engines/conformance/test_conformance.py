@@ -330,12 +330,16 @@ async def test_readers_and_writers_of_several_programs_all_get_through(
 @in_loop
 async def test_a_semaphore_keeps_its_bound(supplier: Supplier, name: str) -> None:
     inside = most = 0
+    met = asyncio.Event()
 
     async def use(c: coterie.Coordinator) -> None:
         nonlocal inside, most
         async with c.semaphore(name, 2):
             inside += 1
             most = max(most, inside)
+            if inside == 2:
+                met.set()
+            await met.wait()  # the first one, until another one is inside as well
             await asyncio.sleep(0.005)
             inside -= 1
 
