@@ -14,9 +14,11 @@ from playwright.sync_api import sync_playwright
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Literal
 
     from playwright.sync_api import Browser, Page, Route
 
+LOOKS: dict[Literal["light", "dark"], tuple[int, int]] = {"light": (390, 1024), "dark": (768, 1440)}
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 LOOPBACK = ("http://127.0.0.1:", "http://localhost:", "http://[::1]:", "data:", "blob:", "file:")
 
@@ -84,10 +86,28 @@ def serious_findings(page: Page) -> list[str]:
     It is evaluated in the page rather than loaded by it, since our pages load nothing foreign.
     """
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    result: dict[str, Any] = page.evaluate("() => axe.run()")
+    return _findings(page)
+
+
+def _findings(page: Page) -> list[str]:
+    result: dict[str, Any] = page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
     return [
         f"{finding['id']}: {node['target']}"
         for finding in result["violations"]
         if finding["impact"] in {"serious", "critical"}
         for node in finding["nodes"]
     ]
+
+
+def findings_everywhere(page: Page) -> list[str]:
+    """Look in both themes and at four widths, two in each, also whether the page scrolls sideways."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = []
+    for theme, widths in LOOKS.items():
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        for width in widths:
+            page.set_viewport_size({"width": width, "height": 900})
+            found += [f"{theme} {width}: {finding}" for finding in _findings(page)]
+            if page.evaluate("() => document.documentElement.scrollWidth > innerWidth"):
+                found.append(f"{theme} {width}: scrolls sideways")
+    return found

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Tests with processes, sockets or clocks of their own; all others can run beside each other.
 REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
+    "test_accessible_browser.py",
     "test_alerts.py",
     "test_audit_stores.py",
     "test_change_page.py",
@@ -26,10 +27,12 @@ REAL_FILES = (
     "test_contrib_tooz.py",
     "test_cluster_page.py",
     "test_dashboard_browser.py",
+    "test_dashboard_churn.py",
     "test_deploy.py",
     "test_exercises_browser.py",
     "test_first_minute_browser.py",
     "test_lab_browser.py",
+    "test_labels_browser.py",
     "test_mix_ups_page.py",
     "test_proof_browser.py",
     "test_trial_browser.py",

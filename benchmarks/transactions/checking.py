@@ -77,7 +77,7 @@ def main() -> int:
     started = time.process_time()
     history = parse_history(lines)
     print(f"read: {time.process_time() - started:.2f} s for {lines.count(b'commit'):,} commits")
-    clients = without_versions(history)
+    clients = without_versions(parse_history(lines))
     for name, told, real_time in (
         ("with versions", history, False),
         ("with versions, in real time", history, True),

@@ -50,6 +50,45 @@ def test_whoever_has_votes_and_does_not_answer_is_named() -> None:
     assert [party.owner for party in survey.holders("x")] == ["host:1"]
 
 
+def standing(lock: str, identity: str, token: int, *, shared: bool = False) -> LockStanding:
+    holder = LockOwner(OwnerId(identity, 1), identity, "main", None)
+    return LockStanding(Wanted(lock), "held", token, 0.0, (), (holder,), shared=shared)
+
+
+def test_whoever_has_answered_for_one_lock_is_awaited_for_another() -> None:
+    """Each voter asks a participant only for the locks for which it names it."""
+    survey = OwnerQuery([1, 2])
+    survey.name(1, Owners(1, (LockReport(Wanted("x"), ("a1",), ()),), LABELS))
+    survey.hear(OwnerReport(1, 1, "a1", (standing("x", "a1", 7),)))
+    survey.name(2, Owners(1, (LockReport(Wanted("y"), ("a1",), ()),), LABELS))
+    assert not survey.complete.is_set()
+    survey.hear(OwnerReport(2, 1, "a1", (standing("y", "a1", 8),)))
+    assert survey.complete.is_set()
+    assert survey.silent("y") == []
+    # A voter that names it later for what it has answered for asks it in vain: that is not awaited.
+    survey.complete.clear()
+    survey.name(2, Owners(1, (LockReport(Wanted("y"), ("a1",), ()),), LABELS))
+    assert survey.complete.is_set()
+
+
+@pytest.mark.parametrize(
+    ("shared", "holders"),
+    [
+        ((False, False), ["host:2"]),
+        ((True, False), ["host:2"]),
+        ((False, True), ["host:2"]),
+        ((True, True), ["host:1", "host:2"]),
+    ],
+)
+def test_a_hold_that_has_ended_while_others_were_asked_is_not_shown(
+    shared: tuple[bool, bool], holders: list[str]
+) -> None:
+    survey = asked("a1", "b2")
+    survey.hear(OwnerReport(1, 1, "a1", (standing("x", "a1", 7, shared=shared[0]),)))
+    survey.hear(OwnerReport(2, 1, "b2", (standing("x", "b2", 8, shared=shared[1]),)))
+    assert [party.owner for party in survey.holders("x")] == holders
+
+
 def test_whoever_only_waits_and_does_not_answer_has_nothing() -> None:
     assert asked(None, None).silent("x") == []
     assert OwnerQuery([1]).silent("x") == []

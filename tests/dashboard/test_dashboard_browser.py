@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import serious_findings, watched_page
+from tests.browser import findings_everywhere, serious_findings, watched_page
 from tests.cluster.local_cluster import Processes
 from tests.processes import BOUND_SECONDS, CROSSING, Directory, directory, line
 
@@ -85,7 +85,7 @@ def test_holders_waiters_and_deadlocks_of_a_directory_appear_and_end(
         expect(page.locator(".events")).to_contain_text("held by")
         picture = page.get_by_role("img", name="wait-for graph")
         expect(picture.locator("path, line").first).to_be_attached()
-        assert serious_findings(page) == []
+        assert findings_everywhere(page) == []
         for process in crossing:
             process.kill()
         expect(page.get_by_role("alert")).to_have_count(0)
@@ -177,7 +177,7 @@ def test_an_operator_ends_a_hold_with_the_name_typed_out(
             next_in_line = locks.start(*job, "echo holds; cat")
             page.get_by_label("Type the name of the lock").fill("nightly")
             expect(end).to_be_enabled()
-            assert serious_findings(page) == []
+            assert findings_everywhere(page) == []
             page.get_by_label("Type the name of the lock").press("Enter")
             expect(page.locator(".end-hold [role=status]")).to_contain_text(
                 f"Told to stop: {socket.gethostname()}:{first.pid}"

@@ -40,6 +40,7 @@ class Delta(msgspec.Struct, frozen=True):
     """What has changed since the look before; None stands for what is gone."""
 
     at: float
+    took: float
     look: Look
     health: str
     nodes: dict[str, Any]
@@ -122,7 +123,7 @@ class Monitor:
             try:
                 source = source or await find_source(self.url)
                 status = await source.look(locks=True, waits=True)
-                self._take(view_of(status, time.time()))
+                self._take(view_of(status, time.time(), time.monotonic() - began))
             except (CoterieError, OSError) as error:
                 self._miss(error)
             # A look that takes long is followed by a pause of the same length.
@@ -144,6 +145,7 @@ class Monitor:
         self._events.extend(events)
         delta = Delta(
             new.at,
+            new.took,
             new.look,
             new.health,
             changes(old.nodes, new.nodes),

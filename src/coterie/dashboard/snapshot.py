@@ -85,6 +85,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     deadlocks: dict[str, Deadlock]
     notes: list[str]  # what this kind of engine cannot show, or what is left out
     lease: float | None = None  # how long a program that is silent keeps its locks
+    took: float = 0.0  # how many seconds before `at` the look began: all of it was true within them
 
 
 class View(NamedTuple):
@@ -94,8 +95,8 @@ class View(NamedTuple):
     graph: Graph[str]
 
 
-def view_of(status: Status, now: float) -> View:
-    """Show a status that was asked for at a moment."""
+def view_of(status: Status, now: float, took: float = 0.0) -> View:
+    """Show a status whose last answer came now, this many seconds after it was asked for."""
     graph: Graph[str] = Graph({}) if status.graph is None else status.graph
     programs = {
         program.name: Program(
@@ -115,6 +116,7 @@ def view_of(status: Status, now: float) -> View:
         deadlocks_of(graph),
         [*status.notes, *status.about],
         status.lease,
+        round(took, 3),
     )
     return View(snapshot, graph)
 

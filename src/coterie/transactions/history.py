@@ -20,14 +20,21 @@ its transaction. Fields of other names are left aside.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from coterie.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from coterie.transactions.history_columns import HistoryColumns
 
 Name: TypeAlias = str | int  # of a transaction
 Key: TypeAlias = str | int
@@ -35,6 +42,7 @@ Version: TypeAlias = int | tuple[int, ...]
 
 OPERATIONS = ("begin", "read", "write", "append", "commit", "abort")
 WRITES = ("write", "append")
+LONG = 1 << 20  # bytes of a history that take longer to read event by event than numpy to be loaded
 
 
 class HistoryEvent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,21 +86,42 @@ class HistoryTransaction:
     accesses: list[HistoryAccess] = field(default_factory=list)
 
 
+class WrittenHistory(NamedTuple):
+    """A long history as it was read."""
+
+    content: bytes  # JSON lines, of which each is an event that makes sense
+    columns: HistoryColumns
+
+
 class History:
     """Transactions in the order in which they began, gathered event by event."""
 
-    def __init__(self) -> None:
-        """Start empty."""
-        self.transactions: dict[Name, HistoryTransaction] = {}
+    def __init__(self, written: WrittenHistory | None = None) -> None:
+        """Start empty, or with what was read: its events are made when its transactions are looked at."""
+        self._written = written
+        self._transactions: dict[Name, HistoryTransaction] = {}
         self._lines = 0
+
+    @property
+    def transactions(self) -> dict[Name, HistoryTransaction]:
+        """The transactions by their names, in the order in which they began."""
+        self._make_events()
+        return self._transactions
+
+    @property
+    def columns(self) -> HistoryColumns | None:
+        """A long history in columns, as it was read, until its transactions are looked at or added to."""
+        return None if self._written is None else self._written.columns
 
     def add(self, event: HistoryEvent, line: int | None = None) -> None:
         """Append an event; without a line given, it stands on the next."""
+        if self._written is not None:
+            self._make_events()
         line = self._lines = self._lines + 1 if line is None else line
-        transaction = self.transactions.get(event.transaction)
+        transaction = self._transactions.get(event.transaction)
         if transaction is None:
             transaction = HistoryTransaction(event.transaction, line, line)
-            self.transactions[event.transaction] = transaction
+            self._transactions[event.transaction] = transaction
         elif transaction.outcome is not TransactionOutcome.UNKNOWN:
             outcome = transaction.outcome.value
             raise UsageError(
@@ -117,6 +146,12 @@ class History:
             case _:
                 choices = ", ".join(OPERATIONS)
                 raise UsageError(f"line {line}: op must be one of {choices}, got {event.op!r}")
+
+    def _make_events(self) -> None:
+        written, self._written = self._written, None
+        if written is not None:
+            for line, event in _events(written.content):
+                self.add(event, line)
 
 
 def _join(transaction: HistoryTransaction, session: Name, line: int) -> None:
@@ -146,7 +181,22 @@ def _access(event: HistoryEvent, line: int) -> HistoryAccess:
 
 def parse_history(content: bytes) -> History:
     """Read JSON lines; raise `UsageError` with the line if one is wrong."""
+    if len(content) >= LONG and find_spec("numpy") is not None:
+        from coterie.transactions.history_columns import (  # noqa: PLC0415 - numpy
+            UnusualError,
+            read_columns,
+        )
+
+        with contextlib.suppress(UnusualError):
+            return History(WrittenHistory(content, read_columns(content)))
     history = History()
+    for line, event in _events(content):
+        history.add(event, line)
+    return history
+
+
+def _events(content: bytes) -> Iterator[tuple[int, HistoryEvent]]:
+    """Read the events with their lines."""
     decode = msgspec.json.Decoder(HistoryEvent).decode
     for line, text in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if not text.strip():
@@ -155,8 +205,7 @@ def parse_history(content: bytes) -> History:
             event = decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UsageError(f"line {line}: {_complaint(error)}") from None
-        history.add(event, line)
-    return history
+        yield line, event
 
 
 def _complaint(error: Exception) -> str:

@@ -169,6 +169,7 @@ LOST = {
     ("fault-tolerant", "published"): ("one_that_lost_a_member_holds", None),
     ("leased", "keeps-what-it-gives-back"): ("mutual_exclusion", None),
     ("leased", "lease-from-arrival"): ("a_lease_follows_what_was_heard", None),
+    ("leased", "shares-with-one-that-is-alone"): ("one_owner", None),
     ("leased", "votes-at-once-after-a-start"): ("an_owner_came_after_abstention", None),
     ("leased-change", "no-joint-step"): ("numbers_in_use_meet", None),
     ("leased-change", "reports-while-it-abstains"): ("what_is_reported_is_counted_no_more", None),

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from coterie.errors import UsageError
-from coterie.lab.serializability import Report, check, check_lines
+from coterie.lab.serializability import Report, check
 from coterie.lab.serializability.certificate import certify
-from coterie.lab.serializability.checker import LONG
-from coterie.transactions.history import parse_history
+from coterie.transactions.history import LONG, History, HistoryEvent, parse_history
+from coterie.transactions.history_columns import UnusualError, read_columns
 
 HISTORIES = 1500
 VALUES: list[Any] = ["x", 7, [1], [1, 0], {"a": 1}]
@@ -121,24 +121,32 @@ def judged(content: bytes) -> Report | None:
         return None
 
 
+def certified(content: bytes) -> Report | None:
+    """What the certificate says, if there is one."""
+    try:
+        return certify(read_columns(content))
+    except UnusualError:
+        return None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("slips", [(), SLIPS, (*SLIPS, "odd")], ids=["plain", "slips", "odd"])
 @pytest.mark.parametrize("stale", [0.0, 0.3])
 def test_the_certificate_says_what_the_checker_says_or_nothing(
     slips: tuple[str, ...], stale: float
 ) -> None:
-    sound = certified = 0
+    sound = proved = 0
     for seed in range(HISTORIES):
         content = Scribe(Random(seed), slips, stale=stale).write()
         expected = judged(content)
-        report = certify(content)
+        report = certified(content)
         if report is not None:
             assert report == expected, f"seed {seed}"
-            certified += 1
+            proved += 1
         if expected is not None and expected.serializable:
             sound += 1
             assert slips or report is not None or not content.strip(), f"seed {seed}"
-    assert 0 < certified <= sound < HISTORIES
+    assert 0 < proved <= sound < HISTORIES
 
 
 def test_an_order_against_that_of_commits_is_found() -> None:
@@ -150,7 +158,7 @@ def test_an_order_against_that_of_commits_is_found() -> None:
             b'{"transaction":"late","op":"commit"}',
         ]
     )
-    report = certify(content)
+    report = certified(content)
     assert report is not None
     assert report.order == ("late", "early")
     assert report == judged(content)
@@ -172,7 +180,7 @@ def test_an_order_against_that_of_commits_is_found() -> None:
     ],
 )
 def test_what_is_written_in_an_unusual_way_is_left_to_the_checker(content: bytes) -> None:
-    assert certify(content) is None
+    assert certified(content) is None
 
 
 def test_versions_that_are_far_apart_keep_their_order() -> None:
@@ -185,21 +193,23 @@ def test_versions_that_are_far_apart_keep_their_order() -> None:
             {"transaction": number, "op": "commit"},
         ]
     content = "\n".join(map(json.dumps, lines)).encode()
-    report = certify(content)
+    report = certified(content)
     assert report is not None
     assert report.order == (0, 2, 3, 1)
     assert report == judged(content)
 
 
+PADDING = b'\n{"transaction":"P","op":"begin","talk":"' + b"x" * LONG + b'"}'
+
+
 def test_a_long_history_is_judged_as_a_short_one() -> None:
     dice = Random(1)  # any other will do
     histories = [Scribe(dice, SLIPS, stale=0.3).write() for _ in range(50)]
-    padding = b'\n{"transaction":"P","op":"begin","talk":"' + b"x" * LONG + b'"}'
     outcomes: list[bool | str | None] = []
     for content in histories:
-        for text in (content.rstrip(b"\n") + padding, content):
+        for text in (content.rstrip(b"\n") + PADDING, content):
             try:
-                outcomes.append(check_lines(text).serializable)
+                outcomes.append(check(parse_history(text)).serializable)
             except UsageError as error:
                 outcomes.append(str(error))
     assert outcomes[::2] == outcomes[1::2]
@@ -221,4 +231,78 @@ def test_what_may_be_wrong_is_left_to_the_checker(events: list[str]) -> None:
         name, op, *rest = event.split()
         fields = {"key": "x", "value": int(rest[0]), "version": int(rest[1])} if rest else {}
         lines.append(json.dumps({"transaction": name, "op": op, **fields}))
-    assert certify("\n".join(lines).encode()) is None
+    assert certified("\n".join(lines).encode()) is None
+
+
+def test_what_is_read_in_columns_is_what_is_read_event_by_event() -> None:
+    """Every history that is refused, and every transaction of one that is not."""
+    dice, in_columns = Random(2), 0
+    for _ in range(100):
+        content = Scribe(dice, dice.choice([(), SLIPS]), stale=0.3).write().rstrip(b"\n")
+        if not content:
+            continue
+        long, short = told(content + PADDING), told(content)
+        if isinstance(short, str):
+            assert long == short
+            continue
+        assert not isinstance(long, str)
+        in_columns += long.columns is not None
+        of_padding = long.transactions.pop("P")
+        assert (of_padding.accesses, of_padding.first) == ([], content.count(b"\n") + 2)
+        assert long.transactions == short.transactions
+        assert list(long.transactions) == list(short.transactions)
+    assert in_columns > 20
+
+
+def told(content: bytes) -> History | str:
+    """Read a history; return the complaint if it is wrong in itself."""
+    try:
+        return parse_history(content)
+    except UsageError as error:
+        return str(error)
+
+
+def test_a_long_history_that_is_added_to_is_judged_with_what_was_added() -> None:
+    history = parse_history(b'{"transaction":1,"op":"commit"}' + PADDING)
+    assert history.columns is not None
+    history.add(HistoryEvent("A", "read", "x", 5, version=1))
+    history.add(HistoryEvent("A", "commit"))
+    assert history.columns is None
+    assert list(history.transactions) == [1, "P", "A"]
+    assert history.transactions["A"].last == 4
+    assert check(history).serializable is False
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "complaint"),
+    [
+        ("s", "t", "line 2: 1 is of session s, not of t"),
+        ("s", ["s"], "Expected"),
+        ("s", "s", None),
+        ("s", None, None),
+        (None, "s", None),
+    ],
+)
+def test_a_long_history_names_one_session_for_each_transaction(
+    first: Any, second: Any, complaint: str | None
+) -> None:
+    events = [
+        {"transaction": 1, "op": "begin", "session": first},
+        {"transaction": 1, "op": "commit", "session": second},
+        {"transaction": 2, "op": "commit", "session": "u"},
+    ]
+    outcome = told("\n".join(map(json.dumps, events)).encode() + PADDING)
+    if complaint is not None:
+        assert complaint in str(outcome)
+        return
+    assert not isinstance(outcome, str)
+    assert outcome.columns is not None
+    assert outcome.transactions[1].session == "s"
+
+
+def test_of_a_long_history_in_which_all_is_well_no_events_are_made() -> None:
+    history = parse_history(b'{"transaction":1,"op":"commit"}' + PADDING)
+    assert check(history).serializable
+    assert history.columns is not None
+    assert check(history, real_time=True).serializable
+    assert history.columns is None

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from coterie.cli import run
-from tests.browser import serious_findings, watched_page
+from tests.browser import watched_page
 from tests.processes import BOUND_SECONDS
 
 if TYPE_CHECKING:
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.real
 expect.set_options(timeout=1000 * BOUND_SECONDS)
-PAGES = (
-    "",
-    "#/run/maekawa%203%20variant=basic/a1/a2/a3@2",
-    "#/learn",
-    "#/break/deadlock",
-    "#/graph",
-)
 
 
 def expect_word(page: Page, word: str) -> None:
@@ -86,24 +79,6 @@ def test_the_algorithm_that_the_first_screen_shows_can_be_checked(
         page.get_by_text("Your own algorithm").click()
         (tmp_path / "naive.py").write_text(page.locator("pre").inner_text(), encoding="utf-8")
     assert run(["check", f"{tmp_path / 'naive.py'}:Naive", "-N", "2"]) == 1
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 768, 1024, 1440])
-def test_the_pages_of_a_newcomer_are_accessible_and_do_not_scroll_sideways(
-    browser: Browser, lab: str, width: int, scheme: str
-) -> None:
-    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
-    with watched_page(browser, reduced_motion="reduce", **options) as watched:
-        page = watched.page
-        for fragment in PAGES:
-            page.goto("about:blank")
-            page.goto(lab + fragment)
-            expect(page.locator("main h2, main h3").first).to_be_visible()
-            if "run" in fragment:
-                expect(page.locator(".verdict strong")).to_be_visible()
-            assert serious_findings(page) == [], fragment
-            assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_head_is_one_line_and_names_all_pages(browser: Browser, lab: str) -> None:

@@ -176,28 +176,6 @@ def test_two_algorithms_race_and_are_measured_beside_their_formulas(
         expect(page.locator(".figures")).to_contain_text("messages per entry")
 
 
-@pytest.mark.parametrize(
-    ("name", "scheme", "width"),
-    [
-        ("simulate", "dark", 1280),
-        ("simulate", "light", 390),
-        ("check", "dark", 390),
-        ("compare", "light", 1280),
-        ("compare", "dark", 390),
-    ],
-)
-def test_every_page_is_accessible_in_dark_and_light_and_narrow(
-    browser: Browser, lab: str, name: str, scheme: str, width: int
-) -> None:
-    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
-    with watched_page(browser, **options) as watched:
-        page = watched.page
-        page.goto(lab + PAGES[name])
-        diagram(page)
-        assert serious_findings(page) == []
-        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-
-
 @pytest.mark.parametrize("fragment", ["", "#/run/maekawa%203@0", *PAGES.values()])
 def test_a_first_visit_is_small(browser: Browser, lab: str, fragment: str) -> None:
     with watched_page(browser) as watched:

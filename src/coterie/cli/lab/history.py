@@ -17,15 +17,15 @@ from coterie.cli.common.output import (
     write_file,
 )
 from coterie.cli.lab.options import to_path
-from coterie.lab.serializability import check_lines
-from coterie.transactions.history import History, parse_history
+from coterie.lab.serializability import check
+from coterie.transactions.history import parse_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from coterie.lab.serializability import Anomaly, Report
-    from coterie.transactions.history import Name
+    from coterie.transactions.history import History, Name
 
 
 @click.command("history")
@@ -66,12 +66,12 @@ def command(
     "session" names the session of a transaction. Exits with 0 if the history is serializable, 1 if not,
     3 if that could not be decided, or if nothing has committed.
     """  # noqa: D301 - Click needs the character itself
-    content = file.read()
     gc.disable()  # there is no garbage among so many objects, and looking for it takes long
     try:
         with naming(getattr(file, "name", "standard input"), "history"):
-            report = check_lines(content, real_time=real_time, sessions=sessions)
-        levels = _levels(content, report, real_time=real_time, sessions=sessions)
+            history = parse_history(file.read())
+            report = check(history, real_time=real_time, sessions=sessions)
+        levels = _levels(history, report, real_time=real_time, sessions=sessions)
     finally:
         gc.enable()
     if order_file and report.order:
@@ -103,19 +103,16 @@ ORDER_SHOWN = 20  # transactions at each end of a serial order
 
 
 def _levels(
-    content: bytes, report: Report, *, real_time: bool, sessions: bool
+    history: History, report: Report, *, real_time: bool, sessions: bool
 ) -> dict[str, bool | None]:
     """Judge the levels below, where the history is not serializable: else all of them hold."""
     from coterie.lab.isolation import (  # noqa: PLC0415 - most histories are serializable
         judge_levels,
     )
 
-    if report.serializable:
-        return judge_levels(History(), report=report, sessions=sessions)
-    told = parse_history(content)
-    if not real_time:
-        return judge_levels(told, report=report, sessions=sessions)
-    return {**judge_levels(told, sessions=sessions), "strict-serializable": report.serializable}
+    if report.serializable or not real_time:
+        return judge_levels(history, report=report, sessions=sessions)
+    return {**judge_levels(history, sessions=sessions), "strict-serializable": report.serializable}
 
 
 def _print(report: Report, levels: dict[str, bool | None]) -> None:

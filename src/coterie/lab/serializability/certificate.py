@@ -12,17 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from coterie.lab.serializability.columns import (
-    NO_VERSION,
-    NULL,
-    UnusualError,
-    read_columns,
-)
 from coterie.lab.serializability.dependencies import serial_order
 from coterie.lab.serializability.report import Report
+from coterie.transactions.history_columns import NO_VERSION, NULL, UnusualError
 
 if TYPE_CHECKING:
-    from coterie.lab.serializability.columns import Columns, Flags, Numbers
+    from coterie.transactions.history_columns import Flags, HistoryColumns, Numbers
 
 
 class Seen(NamedTuple):
@@ -32,15 +27,15 @@ class Seen(NamedTuple):
     sources: Numbers  # the writes; -1 where the key was as in the beginning
 
 
-def certify(content: bytes) -> Report | None:
-    """Judge a history in JSON lines; None if it is not serializable or not of the plain kind."""
+def certify(columns: HistoryColumns) -> Report | None:
+    """Judge a history; None if it is not serializable, or if something may be wrong with it."""
     try:
-        return _judge(read_columns(content))
+        return _judge(columns)
     except UnusualError:
         return None
 
 
-def _judge(columns: Columns) -> Report | None:
+def _judge(columns: HistoryColumns) -> Report | None:
     """Judge a history; None if it is not serializable. Raise if that is not sure."""
     own, finals = _own_writes(columns)
     counted, seen = _counted(columns, own, _sources(columns, own, finals))
@@ -51,7 +46,7 @@ def _judge(columns: Columns) -> Report | None:
     return None if serial is None else _report(columns, counted, order, serial)
 
 
-def _own_writes(columns: Columns) -> tuple[Numbers, Numbers]:
+def _own_writes(columns: HistoryColumns) -> tuple[Numbers, Numbers]:
     """Return the own write that stands before each access, or -1, and all writes that are final.
 
     The accesses of a transaction to a key stand together once they are sorted, in their order.
@@ -72,7 +67,7 @@ def _own_writes(columns: Columns) -> tuple[Numbers, Numbers]:
     return own, by_group[latest[last]]
 
 
-def _sources(columns: Columns, own: Numbers, finals: Numbers) -> Seen:
+def _sources(columns: HistoryColumns, own: Numbers, finals: Numbers) -> Seen:
     """Find out which write each read saw, by the version that it states."""
     stride = int(columns.versions.max(initial=0)) + 1
     stated = columns.keys * stride + columns.versions
@@ -94,7 +89,7 @@ def _sources(columns: Columns, own: Numbers, finals: Numbers) -> Seen:
     return Seen(reads, sources)
 
 
-def _counted(columns: Columns, own: Numbers, seen: Seen) -> tuple[Flags, Seen]:
+def _counted(columns: HistoryColumns, own: Numbers, seen: Seen) -> tuple[Flags, Seen]:
     """Return which transactions count, and what those have read from others; check what they saw.
 
     One of unknown outcome counts if one that counts has read from it.
@@ -123,14 +118,14 @@ def _counted(columns: Columns, own: Numbers, seen: Seen) -> tuple[Flags, Seen]:
     return counted, seen
 
 
-def _check_equal(columns: Columns, reads: Numbers, writes: Numbers) -> None:
+def _check_equal(columns: HistoryColumns, reads: Numbers, writes: Numbers) -> None:
     """Raise if another value was read than was written."""
     values = columns.values
     if [values[read] for read in reads.tolist()] != [values[write] for write in writes.tolist()]:
         raise UnusualError
 
 
-def _check_beginning(columns: Columns, reads: Numbers) -> None:
+def _check_beginning(columns: HistoryColumns, reads: Numbers) -> None:
     """Raise if something else than nothing was read as it was in the beginning."""
     values = columns.values
     if any(values[read] != NULL for read in reads.tolist()):
@@ -140,7 +135,7 @@ def _check_beginning(columns: Columns, reads: Numbers) -> None:
 
 
 def _dependencies(
-    columns: Columns, finals: Numbers, seen: Seen, order: Numbers
+    columns: HistoryColumns, finals: Numbers, seen: Seen, order: Numbers
 ) -> tuple[Numbers, Numbers]:
     """Return the ends of all edges, as in `dependencies`: transactions by their place in `order`."""
     numbers = np.full(len(columns.names), -1)
@@ -169,7 +164,7 @@ def _serial(size: int, sources: Numbers, targets: Numbers) -> list[int] | None:
     return None if tangled else order
 
 
-def _report(columns: Columns, counted: Flags, order: Numbers, serial: list[int]) -> Report:
+def _report(columns: HistoryColumns, counted: Flags, order: Numbers, serial: list[int]) -> Report:
     names = columns.names
     unknown = ~(columns.committed | columns.aborted)
     ended = order.tolist()

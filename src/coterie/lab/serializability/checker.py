@@ -7,7 +7,6 @@ first, then what is plainly impossible is refuted, and the rest is searched.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +17,7 @@ from coterie.lab.serializability.observation import Observation, observe
 from coterie.lab.serializability.real_time import NOTHING, late, required
 from coterie.lab.serializability.report import Anomaly, Report
 from coterie.lab.serializability.search import EFFORT, LARGEST, GivenUpError, Search
-from coterie.transactions.history import TransactionOutcome, parse_history
+from coterie.transactions.history import TransactionOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     from coterie.transactions.history import History, Key
 
     Versions = dict[Key, list[int]]
-
-
-LONG = 1 << 20  # bytes of a history that take longer to judge one by one than numpy to be loaded
 
 
 class _Verdict(NamedTuple):
@@ -50,7 +46,16 @@ def check(
     The answer is None if versions are not known and no order was found in `effort` steps. Cycles
     of a history that does not state versions are shown for the likeliest order of versions; that
     they are there in every other order as well is what the checker has proven.
+
+    A long one that was read from JSON lines is first tried in columns, which finds out in a fraction
+    of the time that all is well.
     """
+    if history.columns is not None and not real_time and not sessions:
+        from coterie.lab.serializability.certificate import certify  # noqa: PLC0415 - numpy
+
+        report = certify(history.columns)
+        if report is not None:
+            return report
     observation = observe(history)
     judge = _Judge(observation)
     verdict = judge.decide(effort)
@@ -78,22 +83,6 @@ def check(
         left_out=tuple(observation.left_out),
         undecided=verdict.reason,
     )
-
-
-def check_lines(content: bytes, *, real_time: bool = False, sessions: bool = False) -> Report:
-    """Judge a history in JSON lines as `check` does; raise `UsageError` with the line that is wrong.
-
-    A long one is first tried in columns, which finds out in a fraction of the time that all is well.
-    """
-    if len(content) >= LONG and not real_time and not sessions and find_spec("numpy") is not None:
-        from coterie.lab.serializability.certificate import (  # noqa: PLC0415 - numpy
-            certify,
-        )
-
-        report = certify(content)
-        if report is not None:
-            return report
-    return check(parse_history(content), real_time=real_time, sessions=sessions)
 
 
 class _Judge:

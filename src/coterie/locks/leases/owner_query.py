@@ -33,8 +33,9 @@ class OwnerQuery:
         self._voted_for: dict[Wanted, dict[str, None]] = {}  # the identities that have a vote
         # Identities said to be ahead of a request to share; True where that request waits, too.
         self._ahead: dict[Wanted, dict[str, bool]] = {}
-        self._missing: set[str] = set()  # identities that are named and have not answered
-        self._heard: set[str] = set()
+        # The locks with the identities that are named for them and have not answered for them. A voter asks a
+        # participant only for those locks for which it names it, so one answer need not be for all of them.
+        self._missing: set[tuple[Wanted, str]] = set()
         self._labels: dict[str, str] = {}
         self._check()
 
@@ -46,17 +47,15 @@ class OwnerQuery:
             concerned = self._concerned.setdefault(report.wanted, {})
             self._voted_for.setdefault(report.wanted, {}).update(dict.fromkeys(report.owners))
             for identity in (*report.owners, *report.queue):
-                concerned.setdefault(identity, None)
-                self._missing.add(identity)
+                if concerned.setdefault(identity, None) is None:
+                    self._missing.add((report.wanted, identity))
             self._note_ahead(report)
-        self._missing -= self._heard
         self._check()
 
     def hear(self, answer: OwnerReport) -> None:
         """Take what a participant said of itself."""
-        self._heard.add(answer.identity)
-        self._missing.discard(answer.identity)
         for standing in answer.locks:
+            self._missing.discard((standing.wanted, answer.identity))
             self._concerned.setdefault(standing.wanted, {})[answer.identity] = standing
         self._check()
 
@@ -80,10 +79,18 @@ class OwnerQuery:
         return not all(shared and mode for mode in modes)
 
     def holders(self, lock: str) -> list[Party]:
-        """List those that say that they hold the lock; by the protocol it is one, or all share it."""
+        """List those that say that they hold the lock; by the protocol it is one, or all share it.
+
+        They have said it at different moments. A hold has ended if another that it excludes has a larger token.
+        """
+        held = [each for each in self._standings(Wanted(lock)) if each[1].holders]
         return [
             self._holder(lock, identity, standing, place)
-            for identity, standing in self._standings(Wanted(lock))
+            for identity, standing in held
+            if not any(
+                later.token > standing.token and not (later.shared and standing.shared)
+                for _, later in held
+            )
             for place in range(len(standing.holders))
         ]
 

@@ -1,5 +1,5 @@
 // What the dashboard knows: the last look with its changes, what was counted since the page was opened, and the stream.
-import { clock, now, setClock } from "../ui.js";
+import { age, clock, now, setClock } from "../ui.js";
 import { SharedStream } from "../stream.js";
 import { computed, signal } from "../vendor/signals.js";
 
@@ -57,7 +57,7 @@ function takeDelta(delta) {
   const old = state.value;
   if (old === null) return;
   setClock(delta.at);
-  const merged = { ...old, at: delta.at, look: delta.look, health: delta.health, notes: delta.notes };
+  const merged = { ...old, at: delta.at, took: delta.took, look: delta.look, health: delta.health, notes: delta.notes };
   for (const part of ["nodes", "programs", "locks", "deadlocks"]) merged[part] = merge(old[part], delta[part]);
   noteLook(old, merged);
   state.value = merged;
@@ -119,4 +119,11 @@ export const longestWait = computed(() => Math.min(Infinity, ...locks.value.map(
 /** The moment for which ages are shown: that of the last look where the page does not follow any more. */
 export const moment = computed(() => (state.value && (paused.value || trouble.value) ? state.value.at : now.value));
 
-export const stamp = () => (state.value ? clock(state.value.at) : "");
+const LOOK_SECONDS = 1; // a longer look is said to be long: all that it shows was true at some moment of it
+
+/** When what is shown was true. */
+export function stamp() {
+  if (!state.value) return "";
+  const { at, took } = state.value;
+  return took > LOOK_SECONDS ? `${clock(at)}, by a look of ${age(took)}` : clock(at);
+}

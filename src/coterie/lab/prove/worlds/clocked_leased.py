@@ -36,11 +36,11 @@ TIMES: dict[str, Any] = {
 }
 
 
-def clocked(voters: int, participants: int) -> list[Watched]:
+def clocked(voters: int, alone: int, sharing: int) -> list[Watched]:
     """Make voters 1 and up, and participants after them, with clocks as different as they may be."""
     configuration = founding(Settings(voters, **TIMES))
     made = []
-    for me in range(1, voters + participants + 1):
+    for me in range(1, voters + alone + sharing + 1):
         votes = me <= voters
         rate = RATES[me % len(RATES)]
         made.append(
@@ -50,6 +50,7 @@ def clocked(voters: int, participants: int) -> list[Watched]:
                 Voter(configuration) if votes else None,
                 origin=configuration if votes else None,
                 rate=(rate.numerator, rate.denominator),
+                shares=me > voters + alone,
             )
         )
     return made

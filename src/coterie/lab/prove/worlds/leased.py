@@ -74,7 +74,7 @@ class Watched(Leased):
     origin: Configuration | None = None  # of its voter, before anything was saved
     disk: bytes = b""
     given: list[Given] = []
-    owner: int = 0  # the number of the vote that is on record, from 1 on; 0: none is
+    owners: list[int] = []  # the numbers of the votes that are on record, from 1 on
     holds_made: list[Hold] = []
     reported: list[int] = []  # numbers, as finished
     voters: tuple[ProcessId, ...] = ()  # that a lawful participant leaves a mark for; () for others
@@ -83,6 +83,7 @@ class Watched(Leased):
     asking: int = 0  # how many processes leave marks
     marks: set[str] = set()  # that came since the last start
     silent: set[str] = set()  # participants of which nothing came after a mark
+    shares: bool = False  # with others that share
     rate: tuple[int, int] | None = None  # of its clock, where one time passes for all
 
     def start(self, out: Outbox[Any]) -> None:
@@ -95,7 +96,7 @@ class Watched(Leased):
 
     def acquire(self, out: Outbox[Any]) -> None:
         """Ask for the lock."""
-        self._step(out, lambda: Leased.acquire(self, out))
+        self._step(out, lambda: self.participant.acquire(LOCK, out, shared=self.shares))
 
     def release(self, out: Outbox[Any]) -> None:
         """Leave."""
@@ -158,14 +159,9 @@ class Watched(Leased):
         before, events = self._tenures(), len(out.events)
         out.now = self.time
         handler()
-        after = self._tenures()
-        for tenure in before:
-            self._lift(tenure)
-        if not after:
-            self.owner = 0
-        for tenure in after:
-            if not any(tenure is known for known in before):
-                self._note(tenure)
+        for number, tenure in zip(self.owners, before, strict=True):
+            self._lift(number, tenure)
+        self.owners = [self._number(tenure, before) for tenure in self._tenures()]
         for event in out.events[events:]:
             if isinstance(event, Acquired):
                 supporters = tuple(self.participant.bids[LOCK].supporters())
@@ -183,13 +179,20 @@ class Watched(Leased):
         ballot = self.voter.ballots.get(LOCK) if self.voter is not None else None
         return tuple(ballot.owners) if ballot is not None else ()
 
-    def _lift(self, tenure: Tenure) -> None:
-        """Note how far up the interval of the owner reaches, or reached when it was taken back."""
-        place = self.owner - 1
+    def _number(self, tenure: Tenure, before: Sequence[Tenure]) -> int:
+        for number, known in zip(self.owners, before, strict=True):
+            if tenure is known:
+                return number
+        return self._note(tenure)
+
+    def _lift(self, number: int, tenure: Tenure) -> None:
+        """Note how far up the interval of an owner reaches, or reached when it was taken back."""
+        place = number - 1
         lifted = msgspec.structs.replace(self.given[place], high=tenure.high)
         self.given = [*self.given[:place], lifted, *self.given[place + 1 :]]
 
-    def _note(self, tenure: Tenure) -> None:
+    def _note(self, tenure: Tenure) -> int:
+        """Note a vote, and return its number."""
         assert self.voter is not None
         claim = tenure.claim
         session = self.voter.sessions[claim.participant].session
@@ -205,7 +208,7 @@ class Watched(Leased):
                 claim.hold == 2,
             ),
         ]
-        self.owner = len(self.given)
+        return len(self.given)
 
     def _lapse(self, out: Outbox[Any]) -> None:
         """Let time pass at a participant: all of a lease where it is lawful, else a third."""

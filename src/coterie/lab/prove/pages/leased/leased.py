@@ -4,7 +4,7 @@ Times are real numbers. `span` is the longest real time for which a participant 
 it sent, L / (1 - r), and `patience` the shortest after which a voter forgets a silent session, and
 for which it abstains after a start, E / (1 + r). Numbers in brackets are those of the rules of
 docs/protocol/leased-rules.md. Frames may come late, twice or never; voters crash and start again.
-Sessions are taken as ordered and exactly-once [4]; one lock, for one holder at a time.
+Sessions are taken as ordered and exactly-once [4]; one lock, for one holder alone or for several that share.
 
 In the link one time passes for all, and each process has a clock that runs at a rate of its own: frames
 are lost and come twice, voters crash and come back. Whenever a participant says that its hold is valid,
@@ -37,7 +37,7 @@ class Participant(Thing):
 
 
 class Voter(Thing):
-    """One that gives its vote to one participant at a time."""
+    """One that gives its vote to one participant at a time, or to several that share."""
 
 
 class Quorum(Thing):
@@ -60,6 +60,7 @@ member = page.relation("member", Voter, Quorum, fixed=True)
 who = page.function("who", Session, to=Participant, fixed=True)
 at = page.function("at", Session, to=Voter, fixed=True)
 by = page.function("by", Tenure, to=Session, fixed=True)
+shared = page.relation("shared", Tenure, fixed=True)  # given for a request that shares [17]
 sender = page.function("sender", Frame, to=Participant, fixed=True)
 span = page.variable("span", Real, fixed=True)
 patience = page.variable("patience", Real, fixed=True)
@@ -86,11 +87,25 @@ def voter(y: Tenure) -> Voter:
     return at(by(y))
 
 
-def valid(p: Participant, k: Quorum) -> Formula:
-    def counts(y: Tenure, v: Voter) -> Formula:
-        return has(y) & (who(by(y)) == p) & (voter(y) == v) & (now < lease(by(y)))
+def counts(p: Participant, y: Tenure, v: Voter) -> Formula:
+    return has(y) & (who(by(y)) == p) & (voter(y) == v) & (now < lease(by(y)))
 
-    return every(Voter, lambda v: member(v, k) >> some(Tenure, lambda y: counts(y, v)))
+
+def valid(p: Participant, k: Quorum) -> Formula:
+    """A hold, alone or shared: all its votes were given for one request."""
+    return every(Voter, lambda v: member(v, k) >> some(Tenure, lambda y: counts(p, y, v)))
+
+
+def valid_alone(p: Participant, k: Quorum) -> Formula:
+    def counts_alone(y: Tenure, v: Voter) -> Formula:
+        return counts(p, y, v) & ~shared(y)
+
+    return every(Voter, lambda v: member(v, k) >> some(Tenure, lambda y: counts_alone(y, v)))
+
+
+def exclude(y: Tenure, z: Tenure) -> Formula:
+    """Both are votes of one voter, and not both are shared."""
+    return (voter(y) == voter(z)) & ~(shared(y) & shared(z))
 
 
 @page.axiom
@@ -151,7 +166,7 @@ def count_answer(f: Frame, x: Session, t: Real) -> None:
 @page.action
 def grant(y: Tenure) -> None:
     when(~given(y), up(voter(y)), alive(by(y)), abstains(voter(y)) <= now)
-    when(none(Tenure, lambda z: owner(z) & (voter(z) == voter(y))))
+    when(none(Tenure, lambda z: owner(z) & exclude(y, z)))
     given[y] = True
     owner[y] = True
     granting[y] = True
@@ -239,7 +254,8 @@ def may_be_counted(y: Tenure) -> Formula:
 
 @page.safety
 def mutual_exclusion(p: Participant, q: Participant, k: Quorum, m: Quorum) -> Formula:
-    return (valid(p, k) & valid(q, m)) >> (p == q)
+    """17: one that is inside alone excludes all others; any number may share."""
+    return (valid_alone(p, k) & valid(q, m)) >> (p == q)
 
 
 @page.invariant
@@ -271,7 +287,7 @@ def an_owner_came_after_abstention(y: Tenure) -> Formula:
 
 @page.invariant
 def one_owner(y: Tenure, z: Tenure) -> Formula:
-    return (owner(y) & owner(z) & (voter(y) == voter(z))) >> (y == z)
+    return (owner(y) & owner(z) & exclude(y, z)) >> (y == z)
 
 
 @page.invariant
@@ -294,7 +310,7 @@ def lease_lemma(y: Tenure) -> Formula:
 @page.invariant
 def one_is_counted(y: Tenure, z: Tenure) -> Formula:
     both = may_be_counted(y) & may_be_counted(z)
-    return (both & (voter(y) == voter(z))) >> (y == z)
+    return (both & exclude(y, z)) >> (y == z)
 
 
 from_arrival = page.flaw("lease-from-arrival")
@@ -312,7 +328,19 @@ at_once = page.flaw("votes-at-once-after-a-start")
 @at_once.instead_of(grant)
 def grant_without_abstaining(y: Tenure) -> None:
     when(~given(y), up(voter(y)), alive(by(y)))
-    when(none(Tenure, lambda z: owner(z) & (voter(z) == voter(y))))
+    when(none(Tenure, lambda z: owner(z) & exclude(y, z)))
+    given[y] = True
+    owner[y] = True
+    granting[y] = True
+
+
+joining = page.flaw("shares-with-one-that-is-alone")
+
+
+@joining.instead_of(grant)
+def grant_to_any_that_shares(y: Tenure) -> None:
+    when(~given(y), up(voter(y)), alive(by(y)), abstains(voter(y)) <= now)
+    when(none(Tenure, lambda z: owner(z) & (voter(z) == voter(y)) & ~shared(y)))
     given[y] = True
     owner[y] = True
     granting[y] = True
@@ -333,6 +361,7 @@ Named: TypeAlias = tuple[int, int, int, str]  # a session: participant, voter, n
 Vote: TypeAlias = tuple[int, int, Named]  # a tenure: its voter, its number there, its session
 
 LONG_AGO = Fraction(-1000)
+TWO = 2  # voters: then no participant shares
 SPAN = LEASE / (1 - RATE_ERROR)
 
 
@@ -428,7 +457,7 @@ def _votes(
     }
     up = {v.me: v for v in voters if v.me not in now.crashed}
     given = {(y,) for y in notes}
-    owner = {(y,) for y in notes if y[0] in up and up[y[0]].owner == y[1]}
+    owner = {(y,) for y in notes if y[0] in up and y[1] in up[y[0]].owners}
     may_count = past["has"] | past["granting"] | (given - past["given"])
     has: set[tuple[Vote]] = set()
     granting: set[tuple[Vote]] = set()
@@ -559,13 +588,14 @@ LINK = Link(
         "who": lambda session: session[0],
         "at": lambda session: session[1],
         "by": lambda vote: vote[2],
+        "shared": lambda vote: processes[vote[2][0] - 1].shares,
         "sender": lambda frame: frame[0],
         "span": lambda: SPAN,
         "patience": lambda: SPAN,
     },
     place=_place,
     lasting=("sent",),
-    build=lambda trial, _: clocked(trial.size, 2),
+    build=lambda trial, _: clocked(trial.size, *((2, 0) if trial.size == TWO else (1, 2))),
     asks=lambda process: process.voter is None,
     ways=_ways,
     walk=clocked_walk,

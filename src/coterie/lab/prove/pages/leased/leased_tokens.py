@@ -321,7 +321,7 @@ def _votes(now: Snapshot) -> dict[Vote, Given]:
 def _state(now: Snapshot) -> State:
     voters = {process.me: process for process in now.processes if process.voter is not None}
     votes = _votes(now)
-    owners = {y for y in votes if voters[y[0]].owner == y[1]}
+    owners = {y for y in votes if y[1] in voters[y[0]].owners}
     counted = {
         _latest(votes, v, p.me, session) for p in now.processes for v, session in _in_hand(now, p)
     }

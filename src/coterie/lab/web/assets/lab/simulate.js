@@ -90,7 +90,7 @@ export function Main() {
         <${Timeline} columns=${found.columns} view=${view} chosen=${chosen.value} onChoose=${choose} onOpen=${fork}
           label="the run as a diagram: arrow keys step through its events, plus and minus zoom, 0 shows all, Enter plays it from there" />
         <${ViewBar} columns=${found.columns} view=${view}><button type="button" class="main-button" onClick=${fork}>${chosen.value === null ? "play from the start" : "play from here"}</button><//>
-        <p class="chosen" aria-live="polite">${chosen.value === null ? "Click an event, or press an arrow key in the diagram." : `${timeOf(found.columns, chosen.value)}: ${sentence(found.columns, chosen.value)}`}</p>
+        <p class="chosen" aria-live="polite">${chosen.value === null ? "Click an event, or press an arrow key in the diagram. A message without a name shows it when it is pointed at." : `${timeOf(found.columns, chosen.value)}: ${sentence(found.columns, chosen.value)}`}</p>
         <${Legend} columns=${found.columns} />
         <div class="cards"><${Around} columns=${found.columns} chosen=${chosen.value} onChoose=${choose} /><${Theory} found=${found} /></div>
         <p class="quiet command">The same on a command line: <code>${found.command}</code></p>`}

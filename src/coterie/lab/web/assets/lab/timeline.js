@@ -4,6 +4,7 @@ import { html } from "../ui.js";
 import { useEffect, useRef } from "../vendor/hooks.js";
 import { signal } from "../vendor/signals.js";
 import { ORDER, kindOf } from "./kinds.js";
+import { placeLabels } from "./labels.js";
 
 const LEFT = 46; // for the names
 const RIGHT = 14;
@@ -11,6 +12,7 @@ const TOP = 26; // for the axis
 const ARROWS_MAX = 4000; // drawn at once
 const ALONE_MAX = 600; // drawn one by one, with their heads
 const LABELS_MAX = 120;
+const LABEL_FONT = "11px system-ui, sans-serif";
 const DOTS_MAX = 1500;
 const AROUND = 9; // events listed, the chosen one among them
 
@@ -191,7 +193,7 @@ class Painter {
 
   text(x, y, said, colour, bold = false) {
     const { pen } = this;
-    pen.textAlign = "center"; pen.font = `${bold ? "600 " : ""}11px system-ui, sans-serif`;
+    pen.textAlign = "center"; pen.font = `${bold ? "600 " : ""}${LABEL_FONT}`;
     pen.lineWidth = 3; pen.strokeStyle = this.colour.paper; pen.strokeText(said, x, y);
     pen.fillStyle = colour; pen.fillText(said, x, y);
   }
@@ -224,8 +226,8 @@ class Painter {
     this.flights = flights.length <= ARROWS_MAX / 4 ? flights : [];
     if (flights.length > ALONE_MAX) this.many(flights);
     else for (const each of flights) this.arrow(each);
-    const taken = [];
-    for (const each of flights) if (isFew || this.pointed === each.i) this.label(each, taken);
+    const named = flights.filter((each) => isFew || this.isPointed(each));
+    this.labels(named);
   }
 
   arrow(each) {
@@ -246,19 +248,23 @@ class Painter {
     paths.forEach((path, kind) => { this.pen.strokeStyle = this.colour.kinds[kind]; this.pen.stroke(path); });
   }
 
-  /** Write a label beside its arrow, unless another one is there already. */
-  label(each, taken) {
-    const isPointed = this.pointed === each.i;
-    this.pen.font = "11px system-ui, sans-serif";
-    const half = this.pen.measureText(each.label).width / 2;
-    for (const share of [0.45, 0.25, 0.65]) {
-      const x = each.x1 + (each.x2 - each.x1) * share + 4, y = each.y1 + (each.y2 - each.y1) * share - 3;
-      const box = [x - half, y - 10, x + half, y + 2];
-      if (!isPointed && taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) continue;
-      taken.push(box);
-      this.text(x, y, each.label, isPointed ? this.colour.ink : this.colour.soft, isPointed);
-      return;
-    }
+  /** Whether a message is pointed at, or is sent or delivered by the chosen event. */
+  isPointed({ i }) {
+    const { events, messages } = this.columns;
+    if (this.pointed === i) return true;
+    if (this.chosen === null) return false;
+    const time = events.time[this.chosen], process = events.process[this.chosen];
+    return (messages.arrived[i] === time && messages.receiver[i] === process) || (messages.sent[i] === time && messages.sender[i] === process);
+  }
+
+  labels(flights) {
+    this.pen.font = LABEL_FONT;
+    const lines = Array.from({ length: this.columns.size }, (_, process) => [0, this.y(process + 1) - 6, this.width, this.y(process + 1) + 6]);
+    const boxes = placeLabels(flights, (each) => this.pen.measureText(each.label).width, lines, [LEFT, TOP - 8, this.width, this.height], (each) => this.isPointed(each));
+    flights.forEach((each, place) => {
+      const box = boxes[place], isPointed = this.isPointed(each);
+      if (box) this.text((box[0] + box[2]) / 2, box[3] - 3, each.label, isPointed ? this.colour.ink : this.colour.soft, isPointed);
+    });
   }
 
   head({ x1, y1, x2, y2, isLost }, colour) {

@@ -46,7 +46,7 @@ export function Main() {
       <${Timeline} columns=${said.columns} view=${view} chosen=${chosen.value} onChoose=${choose} onOpen=${said.playable ? fork : undefined}
         label="the recorded run as a diagram: arrow keys step through its events, plus and minus zoom, 0 shows all" />
       <${ViewBar} columns=${said.columns} view=${view}>${said.playable && html`<button type="button" class="main-button" onClick=${fork}>${chosen.value === null ? "play from the start" : "play from here"}</button>`}<//>
-      <p class="chosen" aria-live="polite">${chosen.value === null ? "Click an event, or press an arrow key in the diagram." : `${timeOf(said.columns, chosen.value)}: ${sentence(said.columns, chosen.value)}`}</p>
+      <p class="chosen" aria-live="polite">${chosen.value === null ? "Click an event, or press an arrow key in the diagram. A message without a name shows it when it is pointed at." : `${timeOf(said.columns, chosen.value)}: ${sentence(said.columns, chosen.value)}`}</p>
       <${Legend} columns=${said.columns} />
       <${Around} columns=${said.columns} chosen=${chosen.value} onChoose=${choose} />`}
   </div></main>`;

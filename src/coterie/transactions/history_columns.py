@@ -1,7 +1,8 @@
 """A history as columns of numbers: what a checker of many transactions can sort and search.
 
 Only the plain case is read here: every line one event, every write with a version. `read_columns`
-refuses all others, mistakes included, and the checker of single events takes over.
+refuses all others, mistakes included, and what is read event by event takes over. What it accepts,
+`parse_history` would accept event by event.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 CODES = {"begin": 0, "read": 1, "write": 2, "commit": 3, "abort": 4}
 BEGIN, READ, WRITE, COMMIT, ABORT = CODES.values()
 ACCESSES = {"read", "write"}
-NO_VERSION = -1
+NO_VERSION = NO_SESSION = -1
 RANKS_MAX = 1 << 31  # so that a key and a rank fit into one number
 PIECE = 1 << 15  # bytes that are read at once: what becomes of them stays in the cache
 
@@ -42,9 +43,10 @@ class HistoryLine(msgspec.Struct, gc=False):
     key: Key | None = None
     value: Any = msgspec.UNSET
     version: Version | None = None
+    session: Name | None = None
 
 
-class Columns(NamedTuple):
+class HistoryColumns(NamedTuple):
     """Transactions, numbered as they began, and their reads and writes, in the order of lines."""
 
     names: Sequence[Name]  # of transactions
@@ -62,7 +64,7 @@ class UnusualError(Exception):
     """Something that the checker of single events has to look at."""
 
 
-class Piece(NamedTuple):
+class HistoryPiece(NamedTuple):
     """Some lines in columns."""
 
     codes: Numbers  # by line: what happened
@@ -70,11 +72,12 @@ class Piece(NamedTuple):
     keys: Numbers  # by access
     stated: Flags  # by access: whether there is a version
     versions: Numbers  # those that are stated, in rows
+    sessions: Numbers  # by line, or NO_SESSION
 
 
-def read_columns(content: bytes) -> Columns:
+def read_columns(content: bytes) -> HistoryColumns:
     """Read JSON lines; raise `UnusualError` if something is, whether it is wrong or not."""
-    reader = _Reader()
+    reader = _ColumnReader()
     try:
         pieces = [reader.read(piece) for piece in _pieces(content)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, TypeError):
@@ -84,6 +87,7 @@ def read_columns(content: bytes) -> Columns:
     codes, owners, keys, stated = (
         np.concatenate(column) for column in list(zip(*pieces, strict=True))[:4]
     )
+    _check_sessions(owners, np.concatenate([piece.sessions for piece in pieces]))
     versions = [piece.versions for piece in pieces if len(piece.versions)]
     if len({table.shape[1] for table in versions}) > 1:
         raise UnusualError
@@ -96,7 +100,7 @@ def read_columns(content: bytes) -> Columns:
         raise UnusualError
     names = list(reader.transactions)
     ends = _ends(codes, owners, len(names))
-    return Columns(
+    return HistoryColumns(
         names=names,
         ends=ends,
         committed=codes[ends] == COMMIT,
@@ -120,16 +124,17 @@ def _pieces(content: bytes) -> Iterator[bytes]:
         start = end + 1
 
 
-class _Reader:
+class _ColumnReader:
     """Gives numbers to names and keys in the order in which they come, and collects values."""
 
     def __init__(self) -> None:
         self.transactions: defaultdict[Name, int] = _numbers()
         self.keys: defaultdict[Key, int] = _numbers()
+        self.sessions: defaultdict[Name, int] = _numbers()
         self.values: list[bytes] = []
         self._decode = msgspec.json.Decoder(HistoryLine).decode_lines
 
-    def read(self, piece: bytes) -> Piece:
+    def read(self, piece: bytes) -> HistoryPiece:
         """Read whole lines."""
         lines = self._decode(piece)
         if not _stand_alone(piece, len(lines)):
@@ -144,13 +149,20 @@ class _Reader:
             stated[:] = [version is not None for version in versions]
             versions = [version for version in versions if version is not None]
         self.values += map(encode, [line.value for line in accesses])  # none must be missing
-        return Piece(
+        return HistoryPiece(
             codes=np.array([CODES[line.op] for line in lines], np.int64),
             owners=_column(self.transactions, [line.transaction for line in lines]),
             keys=_column(self.keys, keys),
             stated=stated,
             versions=_table(versions),
+            sessions=self._sessions([line.session for line in lines]),
         )
+
+    def _sessions(self, named: list[Name | None]) -> Numbers:
+        if named.count(None) == len(named):
+            return np.full(len(named), NO_SESSION)
+        numbers = [NO_SESSION if name is None else self.sessions[name] for name in named]
+        return _numbers_of(numbers)
 
 
 def _numbers() -> defaultdict[Any, int]:
@@ -200,6 +212,17 @@ def _merged(table: Numbers) -> Numbers:
         _, ranks = np.unique(column, return_inverse=True)
         _, merged = np.unique(merged * len(table) + ranks, return_inverse=True)
     return merged
+
+
+def _check_sessions(owners: Numbers, sessions: Numbers) -> None:
+    """Raise if a transaction is of two sessions."""
+    named = np.flatnonzero(sessions != NO_SESSION)
+    if not named.size:
+        return
+    of = np.full(int(owners.max()) + 1, NO_SESSION)
+    of[owners[named]] = sessions[named]
+    if (of[owners[named]] != sessions[named]).any():
+        raise UnusualError
 
 
 def _ends(codes: Numbers, owners: Numbers, transactions: int) -> Numbers:
