@@ -76,7 +76,8 @@ def exclusion(found: dict[str, Any]) -> str:
         return "kept"
     after = ", ".join(f"{count} after {name}" for name, count in found["after"].items())
     lease = f", {found['beyond_lease']} beyond the lease" if found["beyond_lease"] else ""
-    return f"**{found['overlaps']} overlaps**{lease}: {after}"
+    many = "s" if found["overlaps"] > 1 else ""
+    return f"**{found['overlaps']} overlap{many}**{lease}: {after}"
 
 
 def main() -> None:

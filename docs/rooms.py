@@ -60,7 +60,7 @@ ROOMS = {
     " transactions transactions.site",
     "lab.scenario": "catalogue errors process trace",
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
-    "lab.servers": "cluster.membership cluster.wire",
+    "lab.servers": "cluster.membership cluster.wire testing",
     "lab.simulate": "catalogue clocks errors lab.scenario process trace",
     "lab.sources": "errors",
     "lab.stack": "catalogue cluster cluster.admin cluster.change cluster.classic cluster.membership"

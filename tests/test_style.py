@@ -64,6 +64,7 @@ ONLY_SUBCLASSES = {
     "coterie.lab.servers.valkey.ValkeySupplier": "its heir has a clock to be moved, which not every machine can give",
     "coterie.lab.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
     "coterie.lab.stack.workloads.election.Leaders": "a workload beside the same one with more kinds of faults",
+    "coterie.lab.stack.workloads.mix_ups.Installations": "a workload beside the same one with an operator who forces",
     "coterie.locks.coordinator.Coordinator": "has a leader among its nodes only where these elect one",
     "coterie.transactions.schemes.multiversion.rules.Multiversion": VARIANT,
     "coterie.transactions.schemes.thomas_write_rule.rules.ThomasWriteRule": VARIANT,

@@ -88,7 +88,7 @@ def warm_up() -> None:
     """Import what is imported when a wait lasts, so that forked processes do not do so as they run."""
     for module in ("locks.deadlocks.collection", "engines.file.engine", "engines.file.waits"):
         importlib.import_module(f"coterie.{module}")
-    assert coterie.sync is not None
+    assert coterie.sync.connect is not None
 
 
 PEERS: dict[str, Peer] = {

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.1  # between two looks
 CLOCK_SECONDS = 0.1  # by which `since`, which nodes count back from, may be off
+LATE_SECONDS = 1.0  # that a worker on a busy machine may ask after it has noted that it does
 NOTICE_SECONDS = 2.0  # after the end of its lease in which a program is noticed to be gone
 FAULT_SECONDS = 1.5  # between two faults
 
@@ -129,7 +130,7 @@ def _of_lock(lock: Lock, begin: float, end: float, chronicle: Chronicle) -> list
         waits = [t for t in turns if t.worker == worker]
         if not any(t.asked <= end and min(t.got, t.ended) >= begin for t in waits):
             found.append(f"{lock.name}: {waiter.owner} waits for it, and does not")
-        elif not any(abs(t.asked - waiter.since) <= CLOCK_SECONDS for t in waits):
+        elif not any(-CLOCK_SECONDS <= waiter.since - t.asked <= LATE_SECONDS for t in waits):
             found.append(f"{lock.name}: {waiter.owner} waits for it since {waiter.since}")
         if chronicle.is_dead(worker, begin):
             found.append(f"{lock.name}: {waiter.owner} waits for it, and is dead")

@@ -65,7 +65,7 @@ def shown(**parts: object) -> Snapshot:
         (shown(holders=[standing("h:1", 11.0, "5")] * 2), "two hold it"),
         (shown(silent=["h:1"]), "is silent, and is not"),
         (shown(waiters=[standing("h:1", 12.0)]), "waits for it, and does not"),
-        (shown(waiters=[standing("h:2", 13.0)]), "waits for it since 13.0"),
+        (shown(waiters=[standing("h:2", 13.5)]), "waits for it since 13.5"),
         (
             msgspec.structs.replace(TRUE, nodes={"a": Node("a", "", "good", "votes")}),
             "node a: votes, and it is dead",

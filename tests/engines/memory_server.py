@@ -33,6 +33,7 @@ class MemoryServer:
         self.refuses = ""  # requests of that kind
         self.trouble = ""  # for which it takes no entry into a queue
         self.tried: list[tuple[MemorySession, Ticket]] = []  # joins
+        self.left_by_joins: list[Ticket | None] = []
         self.breaks = ""  # what the next session that is opened is lost for, before it is open
         self.loses_mail = 0  # letters
         self.closed = 0  # sessions
@@ -102,6 +103,8 @@ class MemoryServer:
 class MemorySession:
     """One session of a client."""
 
+    carries = True
+
     def __init__(
         self, server: MemoryServer, name: str, told: SessionListener, lease: float
     ) -> None:
@@ -141,6 +144,7 @@ class MemorySession:
 
     async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
         self.server.tried.append((self, ticket))
+        self.server.left_by_joins.append(leaving)
         await self._answer("join")
         if self.server.trouble:
             raise Unavailable(f"memory: {self.server.trouble}")

@@ -118,6 +118,56 @@ async def test_a_join_that_is_sent_again_finds_its_entry(server: PostgresqlServe
         assert len(behind[1]) == 2
 
 
+async def join_and_leave(connection: Any, name: str, lock: str, leaving: str, left: str) -> Any:
+    begun = await connection.fetchval(f"select {statements.START}")
+    query = statements.join(shared=False, leaves=True, elsewhere=True)
+    entry = f"x9 {name} participant 0.0 host:1"
+    return await connection.fetchrow(query, name, begun, True, lock, entry, leaving, left)
+
+
+@in_loop
+async def test_a_join_leaves_an_entry_that_is_alone_in_another_lock(
+    server: PostgresqlServer,
+) -> None:
+    entry = "x1 a participant 0.0 host:1"
+    async with session(server, "a") as ann:
+        await join(ann, "a", 1)
+        number, _, gone = await join_and_leave(ann, "a", "y", entry, "x")
+        assert (number is not None, gone) == (True, 1)
+        assert (await entries(server, "x"), await entries(server, "y")) == (0, 1)
+
+
+@in_loop
+async def test_a_join_does_not_touch_another_lock_where_others_stand(
+    server: PostgresqlServer,
+) -> None:
+    """They have to be woken, which a statement of its own does."""
+    entry = "x1 a participant 0.0 host:1"
+    async with session(server, "a") as ann:
+        await join(ann, "a", 1)
+        await join(ann, "a", 2)
+        number, _, gone = await join_and_leave(ann, "a", "y", entry, "x")
+        assert (number is not None, gone) == (True, 0)
+        assert await entries(server, "x") == 2
+
+
+@in_loop
+async def test_programs_that_change_places_do_not_wait_for_each_other(
+    server: PostgresqlServer,
+) -> None:
+    """A join that waits for the row of its lock has no other one, and takes none that is locked."""
+    entry = "x1 a participant 0.0 host:1"
+    async with session(server, "a") as ann, raw(server) as other:
+        await join(ann, "a", 1)
+        change = other.transaction()
+        await change.start()
+        await other.execute("select from coterie.line where lock = 'x' for update")
+        number, _, gone = await join_and_leave(ann, "a", "y", entry, "x")  # without waiting
+        assert (number is not None, gone) == (True, 0)
+        await change.commit()
+        assert await entries(server, "x") == 1
+
+
 @in_loop
 async def test_no_entry_is_made_for_a_session_that_is_dead_or_of_another_run(
     server: PostgresqlServer,

@@ -69,7 +69,7 @@ class Scripts:
         return counter, shown(closed, neighbour)
 
     def join(self, session: int, attempt: int) -> Any:
-        words = (LOCK, f"x.{session}.{attempt}", b"author", "")
+        words = (LOCK, f"x.{session}.{attempt}", b"author", "", "")
         number, *rest = self.ask(scripts.JOIN, session, 1, *words)
         if number != 0:
             return None if number < 0 else number
@@ -245,3 +245,15 @@ def test_programs_of_the_former_format_are_excluded(server: ValkeySupplier) -> N
 def test_a_lease_that_is_too_short_is_refused() -> None:
     with pytest.raises(coterie.UsageError, match=r"lease must be at least 0\.5 s, got 0\.1 s"):
         coterie.connect("redis://127.0.0.1?lease=0.1")
+
+
+def test_a_join_leaves_the_entry_of_another_lock(server: ValkeySupplier) -> None:
+    real = Scripts(server)
+    real.say("FLUSHALL")
+    real.open(11)
+    real.ask(scripts.OPEN_PAST, 11, LEASE_MS)
+    assert real.join(11, 1) > 0
+    words = ("other", "x.11.2", b"author", LOCK, "x.11.1")
+    number, *_ = real.ask(scripts.JOIN, 11, 1, *words)
+    assert number > 0
+    assert real.queue() == []

@@ -81,14 +81,14 @@ class Postgres(Peer):
 
 class PostgresClient:
     def __init__(self, connection: Any) -> None:
-        self._connection = connection
+        self.connection = connection
 
     async def acquire(self, name: str, timeout: float | None) -> int:  # noqa: ASYNC109 - as peers
         digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
         key = int.from_bytes(digest, "big", signed=True)
-        await self._connection.fetchval("SELECT pg_advisory_lock($1)", key, timeout=timeout)
+        await self.connection.fetchval("SELECT pg_advisory_lock($1)", key, timeout=timeout)
         return key
 
     async def release(self, held: int) -> None:
-        if not await self._connection.fetchval("SELECT pg_advisory_unlock($1)", held):
+        if not await self.connection.fetchval("SELECT pg_advisory_unlock($1)", held):
             raise RuntimeError("the lock was not held")

@@ -55,7 +55,7 @@ def write_document(document: dict[str, Any], folder: Path) -> Path:
     # A text or a number is written in TOML as in JSON.
     lines = [f"{name} = {msgspec.json.encode(value).decode()}" for name, value in settings.items()]
     for name, node in document["nodes"].items():
-        lines += [f"[nodes.{name}]", f'address = "{node["address"]}"']
+        lines += [f"[nodes.{name}]", *(f'{key} = "{text}"' for key, text in node.items())]
     path = folder / "coterie.toml"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

@@ -21,6 +21,7 @@ import coterie
 import coterie.sync
 from coterie.cluster.membership.ports import free_ports
 from coterie.dashboard.snapshot import view_of
+from coterie.engines.queue import desk
 from coterie.engines.queue.desk import TIMES_MAX
 from coterie.lab.servers.proxy import Proxy
 from coterie.lab.servers.supplier import (
@@ -118,6 +119,43 @@ async def test_the_first_that_asks_is_the_first_that_enters(supplier: Supplier, 
         await held.release()
         await asyncio.gather(*tasks)
     assert order == [1, 2, 3, 4]
+
+
+@in_loop
+async def test_a_lock_that_is_left_for_another_one_goes_to_who_waits(
+    supplier: Supplier, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On some servers the request for the other one leaves it, and the program does not know that others wait."""
+    for each in ("KNOCK_SECONDS", "KNOCK_LATE_SECONDS"):
+        monkeypatch.setattr(desk, each, PATIENCE_SECONDS)
+    async with programs(supplier, 3) as (ann, bob, eve):
+        for turn in range(3):
+            held = await taken(ann, f"{name}-{turn}")
+            following: list[asyncio.Task[Held]] = []
+            for number, c in enumerate((bob, eve), 1):
+                following.append(asyncio.create_task(taken(c, f"{name}-{turn}")))
+                await waiting(ann, f"{name}-{turn}", number)
+            await held.release()
+            async with ann.lock(f"{name}-other-{turn}"):
+                for task in following:  # while ann holds the other one
+                    got = await task
+                    assert got.token > held.token
+                    held = got
+                    await got.release()
+
+
+@in_loop
+async def test_programs_that_change_places_all_get_through(supplier: Supplier, name: str) -> None:
+    """Each gives a lock back and asks for the one that the other has just given back."""
+
+    async def use(c: coterie.Coordinator, order: list[str]) -> None:
+        for _ in range(15):
+            for each in order:
+                async with c.lock(f"{name}-{each}"):
+                    await asyncio.sleep(0)
+
+    async with programs(supplier, 2) as (ann, bob):
+        await asyncio.gather(use(ann, ["a", "b", "c"]), use(bob, ["c", "b", "a"]))
 
 
 @in_loop
@@ -292,12 +330,16 @@ async def test_readers_and_writers_of_several_programs_all_get_through(
 @in_loop
 async def test_a_semaphore_keeps_its_bound(supplier: Supplier, name: str) -> None:
     inside = most = 0
+    met = asyncio.Event()
 
     async def use(c: coterie.Coordinator) -> None:
         nonlocal inside, most
         async with c.semaphore(name, 2):
             inside += 1
             most = max(most, inside)
+            if inside == 2:
+                met.set()
+            await met.wait()  # the first one, until another one is inside as well
             await asyncio.sleep(0.005)
             inside -= 1
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.errors import UsageError
+from coterie.errors import ConfigError, UsageError
 from coterie.lab.lock_audit.adapter import KNOWN, load_adapter
 from coterie.lab.lock_audit.audit import audit_lock
 from coterie.lab.lock_audit.trial import LockAuditPlan
+from coterie.lab.servers.catalogue import SERVERS
 from coterie.lab.servers.child import Missing
 from coterie.lab.servers.valkey import ValkeySupplier
 from tests.engines.conformance.suppliers import leave_out
@@ -102,11 +103,11 @@ def test_tokens_that_go_back_are_found(tmp_path: Path) -> None:
 
 
 def test_a_forgotten_waiter_is_found(tmp_path: Path) -> None:
-    verdict, _, _ = audited(adapter(tmp_path, FORGETS), "suspend", rounds=2, patience=1.0)
+    verdict, _, _ = audited(adapter(tmp_path, FORGETS), "suspend", rounds=2, patience=2.0)
     assert not verdict.is_kept
     assert verdict.exclusion.overlaps == 0
-    (forgotten,) = verdict.forgotten
-    assert forgotten.endswith("after suspend")
+    assert verdict.forgotten
+    assert all(each.endswith("after suspend") for each in verdict.forgotten)
 
 
 def test_our_lock_files_may_be_removed() -> None:
@@ -144,7 +145,24 @@ def test_an_adapter_that_cannot_be_used_is_refused(
         audited(adapter(tmp_path, text))
 
 
+def test_a_cluster_is_tried_through_proxies_before_each_node() -> None:
+    verdict, _, _ = audited("coterie", "sever")
+    assert verdict.is_kept, verdict
+    assert verdict.server == "coterie"
+
+
+@pytest.mark.parametrize("target", KNOWN)
+def test_each_target_names_its_server_and_version_or_what_to_install(target: str) -> None:
+    try:
+        adapter = load_adapter(target)
+    except ConfigError as error:
+        said = str(error)
+    else:
+        said = adapter.version
+        assert adapter.server in ("", *SERVERS)
+    assert "is not installed: pip install" in said or said.split()[1][0].isdigit()
+
+
 def test_targets_are_names_or_files() -> None:
     with pytest.raises(UsageError, match="expected one of redis-py"):
         load_adapter("zeppelin")
-    assert "file" in KNOWN

@@ -47,11 +47,9 @@ def test_two_that_are_inside_are_found_also_behind_a_third() -> None:
     assert [overlap.seconds for overlap in found] == [1, 1]
 
 
-@pytest.mark.parametrize(("entered", "beyond"), [(1.9, False), (2.5, True)])
-def test_a_lease_has_lapsed_only_where_that_is_certain_for_its_whole_length(
-    entered: float, beyond: bool
-) -> None:
-    """It begins while the call is under way: from when it was made, the lease may be counted at the earliest."""
+@pytest.mark.parametrize(("entered", "beyond"), [(2.7, False), (2.9, True)])
+def test_an_overlap_beyond_the_lease_is_told_from_one_within(entered: float, beyond: bool) -> None:
+    """The lease of 2 s begins while the call is under way, so it may be over a little earlier."""
     (overlap,) = find_overlaps([turn(0, 0.5, 1, 9), turn(1, 0, entered, 9)], 2.0)
     assert overlap.is_beyond_lease is beyond
 

@@ -6,6 +6,7 @@ import pytest
 
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
 from coterie.algorithms.mutex.quorum.leased.ballot import Ballot
+from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.lab.prove.handlers import leased_ballot
 from coterie.lab.prove.handlers.ricart_agrawala import follow
 from coterie.lab.prove.solver import z3
@@ -72,10 +73,10 @@ def test_a_set_decides_only_what_it_is_asked() -> None:
     assert all(len(way.conditions) == 1 for way in paths.each(lambda: bool(AnySet(paths, claims))))
 
 
-def test_ballots_of_the_leased_lock_count_as_the_page_of_tokens_does() -> None:
+def test_ballots_and_voters_of_the_leased_lock_count_as_the_page_of_tokens_does() -> None:
     followed = leased_ballot.follow()
     assert followed.troubles == []
-    assert followed.ways == 9
+    assert followed.ways == 29
 
 
 @pytest.mark.parametrize(
@@ -95,4 +96,28 @@ def test_ballots_of_the_leased_lock_count_as_the_page_of_tokens_does() -> None:
 )
 def test_a_wrong_number_of_a_ballot_is_noticed(old: str, new: str, step: str) -> None:
     followed = leased_ballot.follow(broken_class(Ballot, old, new))
+    assert any(each.startswith(step) for each in followed.troubles)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "step"),
+    [
+        ("if tenure.high > self.bound:", "if tenure.low > self.bound:", "cover"),
+        ("self.bound = tenure.high + self", "self.bound = tenure.high - self", "cover"),
+        (
+            "self.bound = tenure.high + self.settings.reserve\n            self._save(out)",
+            "self.bound = tenure.high + self.settings.reserve",
+            "cover",
+        ),
+        (
+            "self.settings.interval - 1)\n        self._cover(tenure, out)",
+            "self.settings.interval - 1)",
+            "lift",
+        ),
+        ("max(tenure.high, tenure.low + self.settings", "(tenure.low + self.settings", "lift"),
+        ("tenure.low = max(tenure.low, token)", "tenure.low = token", "lift"),
+    ],
+)
+def test_a_wrong_number_of_a_voter_is_noticed(old: str, new: str, step: str) -> None:
+    followed = leased_ballot.follow(voter=broken_class(Voter, old, new))
     assert any(each.startswith(step) for each in followed.troubles)

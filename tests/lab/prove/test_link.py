@@ -10,6 +10,7 @@ from coterie.algorithms.election.bully import Bully
 from coterie.algorithms.election.ring import Ring
 from coterie.algorithms.mutex.permission.centralized.coordinator import Centralized
 from coterie.algorithms.mutex.permission.lamport import Lamport
+from coterie.algorithms.mutex.permission.ricart_agrawala.denied import Denying
 from coterie.algorithms.mutex.permission.ricart_agrawala.plain import RicartAgrawala
 from coterie.algorithms.mutex.permission.ricart_agrawala.roucairol_carvalho import RoucairolCarvalho
 from coterie.algorithms.mutex.quorum.decentralized.retry import Decentralized
@@ -761,6 +762,41 @@ def test_a_bug_in_the_algorithm_of_1996_is_noticed(
     assert entry.link is not None
     assert entry.link.build is not None
     held = hold(entry.page, entry.link, entry.link.build(trial, "repaired"), trial)
+    assert held.trouble
+    assert words in held.trouble
+
+
+SILENT = Trial(3, 3, runs=20, crashes=1)
+DENIED = {
+    "takes the slow for dead": (
+        "acquire",
+        "out.set_timer(SILENCE, self.patience)",
+        "out.set_timer(SILENCE, self.patience / 4)",
+        "those that are gone are down",
+    ),
+    "asks those that it does without": (
+        "acquire",
+        " - {self.me} - self.crashed",
+        " - {self.me}",
+        "a step that the page does not have",
+    ),
+    "replies where it should deny": (
+        "_answer",
+        "out.send(sender, Denied(stamp))",
+        "out.send(sender, Reply())",
+        "a permission counts",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DENIED)
+def test_a_bug_in_denials_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, old, new, words = DENIED[name]
+    monkeypatch.setattr(Denying, method, getattr(broken_class(Denying, old, new), method))
+    entry = library.find("denied")
+    assert entry.link is not None
+    assert entry.link.build is not None
+    held = hold(entry.page, entry.link, entry.link.build(SILENT, "denied"), SILENT)
     assert held.trouble
     assert words in held.trouble
 

@@ -164,6 +164,8 @@ LOST = {
     ),
     ("decentralized", "enters-with-any-votes"): ("mutual_exclusion", "mutual_exclusion"),
     ("decentralized", "keeps-votes-that-it-gives-back"): ("a_vote_under_way_was_given", None),
+    ("denied", "does-without-one-whose-reply-comes"): ("no_handler_raises", "no_handler_raises"),
+    ("denied", "does-without-the-slow"): ("those_that_are_gone_are_down", "mutual_exclusion"),
     ("fault-tolerant", "half-a-quarantine"): ("mutual_exclusion", None),
     ("fault-tolerant", "no-relay"): ("news_reaches_all", None),
     ("fault-tolerant", "published"): ("one_that_lost_a_member_holds", None),

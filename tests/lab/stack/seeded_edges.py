@@ -7,6 +7,7 @@ and letters for a node that is back in `seeded_bugs.py`, with a site that locks 
 
 from __future__ import annotations
 
+from coterie.algorithms.mutex.quorum.leased.changer import Changer
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 from coterie.algorithms.mutex.quorum.leased.sessions import Sessions, Uplink
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
@@ -15,6 +16,7 @@ from coterie.cluster.change.force import force
 from coterie.cluster.classic.node import Classic
 from coterie.cluster.voter.deaths import DeathDesk
 from coterie.cluster.voter.host import VoterHost
+from coterie.cluster.wire.calls import CallRound
 from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.places import Places
 from tests.lab.stack.seeded_bugs import Bug
@@ -46,6 +48,12 @@ EDGES: dict[str, Bug] = {
         "1",
         "two-forces",
         first=21,
+    ),
+    "a changer asks as seldom as a long lease has heartbeats": Bug(
+        Changer,
+        "min(self.configuration.settings.heartbeat / POLLS_PER_HEARTBEAT, POLL_SECONDS_MAX)",
+        "self.configuration.settings.heartbeat / POLLS_PER_HEARTBEAT",
+        "huge-times",
     ),
     "the vouch of a start that gave no vote is forgotten": Bug(
         VoterHost,
@@ -85,6 +93,12 @@ EDGES: dict[str, Bug] = {
         "return list(recorded)",
         "renumbering",
         first=1,
+    ),
+    "a node is called at one address after the other": Bug(
+        CallRound,
+        "pause = STAGGER_SECONDS",
+        "pause = 60.0",
+        "renumbering",
     ),
     "status looks for a voter where it is on record alone": Bug(
         survey._ask_all,  # noqa: SLF001

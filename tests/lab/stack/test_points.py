@@ -35,6 +35,8 @@ CHOSEN = (
     (2, "mixed-disks"),
     (1, "breaks"),
     (7, "store-lives"),
+    (7, "store"),
+    (42, "store"),
 )
 SEARCHED = (
     "huge-times",
@@ -63,6 +65,7 @@ NOT_REACHED = {
     "a snapshot cannot be written",
     # Too rare for a few seeds.
     "a frame of a program that has ended comes late",
+    "a receipt of a start that is over comes late",
     "a vote for the request does not fit the hold that came of it",
     "a witness speaks of another life than that of the session",
     "a changer hears of another installation",

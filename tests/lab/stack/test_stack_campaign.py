@@ -6,14 +6,16 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from coterie.lab.stack.campaign import classic_pairs, draw, run_plan, run_seed, shrink
-from coterie.lab.stack.scene.faults import lose_quorum
+from coterie.lab.stack.scene.faults import lose_quorum, swap_disks
 from coterie.lab.stack.scene.plan import Fault
+from coterie.lab.stack.world import World
 from tests.lab.stack.seeded_bugs import BUGS, seeded
 
 LOCKS = ("locks", "exclusive", "shared", "semaphore", "election", "lock-all", "circles", "diskless")
@@ -151,6 +153,20 @@ def test_promises_hold_at_the_edges_of_a_cluster(workload: str, seed: int, happe
     assert outcome.counts[happened]
 
 
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize(("delay", "followed"), [(0.0095, 3), (0.0138, 3), (0.025, 0)])
+def test_a_dead_holder_is_followed_as_soon_as_so_many_messages_take(
+    delay: float, followed: int, tls: bool
+) -> None:
+    """By its supervisor it takes more of them than by a node of its machine, and is not expected as soon."""
+    for seed in range(3):
+        plan = draw(seed, "witnesses", tls=tls)
+        plan = replace(plan, lease=0.5, nodes=seed + 1, delay=delay, spread=0.0005, faults=())
+        outcome = run_plan(plan)[0]
+        assert not outcome.violation, f"{seed}: {outcome.violation}: {outcome.text}"
+        assert outcome.counts.get("dead holders followed", 0) == followed
+
+
 @pytest.mark.parametrize("voters", [[], ["n1"]])
 def test_a_cluster_whose_last_voter_is_the_only_one_keeps_its_disk(voters: list[str]) -> None:
     """Without any disk a cluster is over, and the administrator of such a run could never end."""
@@ -159,6 +175,25 @@ def test_a_cluster_whose_last_voter_is_the_only_one_keeps_its_disk(voters: list[
     )  # no world: nothing may happen to it
     lose_quorum(scene, Fault("lose-quorum", 1.0, 1.0, "n1"))
     assert not scene.counts
+
+
+@pytest.mark.parametrize("votes", [False, True])
+def test_spares_that_became_voters_with_swapped_disks_keep_these(votes: bool) -> None:
+    """Given back, each of them would be a voter whose disk is at the other, and no change mends that."""
+    with World(1) as world:
+        machines = [world.machine(name) for name in ("s1", "s2")]
+        before = [machine.disk for machine in machines]
+        roles = {name: SimpleNamespace(is_node=False) for name in ("s1", "s2")}
+        scene: Any = SimpleNamespace(world=world, roles=roles, voting={}, start=print)
+        swap_disks(scene, Fault("swap-disks", 0.0, 1.0, "s1", "s2"))
+        assert [machine.disk for machine in machines] == before[::-1]
+        (machines[0].disk.folder / "data").mkdir()
+        (machines[0].disk.folder / "data" / "identity").write_text("s2-disk")
+        if votes:
+            scene.voting["s1"] = "s2-disk"
+        world.run(2.0)
+        assert [machine.disk for machine in machines] == (before[::-1] if votes else before)
+        assert [machine.own_disk for machine in machines] == [each.disk for each in machines]
 
 
 def test_a_node_that_goes_down_in_a_handshake_is_called_again_within_a_lease_or_a_second() -> None:

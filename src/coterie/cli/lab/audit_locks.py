@@ -60,10 +60,11 @@ def command(
     """Let programs take the lock of TARGET while faults happen, and judge what they have seen.
 
     \b
-      redis-py, psycopg                    a lock of that library, with a server that is started for it
+      redis-py, pottery (Redlock), etcd3gw, kazoo, psycopg
+                                           a lock of that library, on servers that are started for it
       filelock, fasteners                  a lock file, in a folder of its own
-      file, valkey, postgresql, etcd, zookeeper
-                                           the lock of coterie there
+      file, coterie, valkey, postgresql, etcd, zookeeper
+                                           the lock of coterie there, and on a cluster
       ./mylock.py                          an adapter of your own, of about ten lines
 
     \b

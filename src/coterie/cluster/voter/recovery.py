@@ -181,7 +181,8 @@ async def _ask_others(
     membership, security = voting.membership, config.security
     credentials = membership.credentials(security.secret_bytes())
     tls = security.client_context()
-    for name, address in others(config, voting):
+
+    async def ask(name: str, address: Address) -> None:
         try:
             async with consult(address, credentials, tls) as talk:
                 if talk.number > voting.membership.configuration.number:
@@ -202,6 +203,9 @@ async def _ask_others(
                 {"node": voting.node, "peer": name, "reason": error},
                 extra={"event": "node-unasked"},
             )
+
+    # At the same time: one that hangs, or an address that leads nowhere, keeps none of the others waiting.
+    await asyncio.gather(*(ask(name, address) for name, address in others(config, voting)))
     # A file may name another installation's nodes beside ours that answer where they are on record.
     return friends, {name: known for name, known in strangers.items() if name not in friends}
 

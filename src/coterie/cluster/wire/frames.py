@@ -20,7 +20,9 @@ OLDEST_PROTOCOL = 6
 # An admin asks questions; an operator changes the cluster, and ends holds of others.
 Role: TypeAlias = Literal["participant", "peer", "admin", "operator"]
 # Why a caller leaves that has seen which node answers.
-Departure: TypeAlias = Literal["other-node", "other-disk", "other-installation", "other-secret"]
+Departure: TypeAlias = Literal[
+    "other-node", "other-disk", "other-installation", "other-secret", "elsewhere"
+]
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]  # decoders refuse longer ones
 
 

@@ -56,6 +56,7 @@ DEPARTURES: dict[Departure, str] = {
     "other-disk": "it wants the voter of this name, which has another data directory than this node",
     "other-installation": "it belongs to another installation of the cluster",
     "other-secret": "its secret is another one than ours, or one of us has none",
+    "elsewhere": "it has reached the node that it wants at another address",
 }
 OLDEST_FIELDS = 8  # of a hello and of a welcome, in the oldest protocol
 
@@ -197,6 +198,16 @@ class OtherInstallationError(WrongNodeError):
         )
 
 
+class ElsewhereError(WrongNodeError):
+    """The node was called at several addresses, and another connection to it is used."""
+
+    departure = "elsewhere"
+
+    def __init__(self) -> None:
+        """Say so."""
+        super().__init__("the node answers at another address, too")
+
+
 class SilentNodeError(ProtocolError):
     """A process takes connections where a node should be, and says nothing: it hangs, or is stopped."""
 
@@ -246,17 +257,21 @@ class Caller:
         )
 
     async def greet(
-        self, connection: Connection, patience: float = HANDSHAKE_SECONDS_MAX
+        self,
+        connection: Connection,
+        patience: float = HANDSHAKE_SECONDS_MAX,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> Welcome:
         """Say hello and check the answer; raise `ProtocolError` if either end refuses the other.
 
         It is `OtherInstallationError` if the node is of another cluster, `OtherNodeError` if it is not the
-        one that was called, and `OtherDiskError` if all is well but the disk.
+        one that was called, and `OtherDiskError` if all is well but the disk. Just before our proof `wanted`
+        is asked; if the node has been reached otherwise meanwhile, it is `ElsewhereError`.
         """
         answer: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         encrypted = connection.transport.get_extra_info("ssl_object") is not None
         connection.use(
-            lambda frame: self._check(connection, frame, answer),
+            lambda frame: self._check(connection, frame, answer, wanted),
             lambda reason: _fail(answer, f"{reason}{_hint(reason, encrypted=encrypted)}"),
         )
         connection.send(self.hello)
@@ -265,9 +280,18 @@ class Caller:
                 return await answer
         except TimeoutError:
             raise SilentNodeError from None
+        except asyncio.CancelledError:
+            if not wanted():  # the node need not log that a caller has left
+                connection.send(Refusal(ElsewhereError.departure))
+                connection.flush()
+            raise
 
     def _check(
-        self, connection: Connection, frame: memoryview, answer: asyncio.Future[Welcome]
+        self,
+        connection: Connection,
+        frame: memoryview,
+        answer: asyncio.Future[Welcome],
+        wanted: Callable[[], bool],
     ) -> None:
         welcome = decode_welcome(frame)
         if answer.cancelled():
@@ -277,7 +301,7 @@ class Caller:
         if isinstance(welcome, Refusal):
             _fail(answer, legible(f"refused: {welcome.reason}"))
             return
-        error = self._error(welcome)
+        error = self._error(welcome) or (None if wanted() else ElsewhereError())
         if error is not None:
             # Before our proof, so that the node does not serve us for nothing. It is to know why, as
             # callers that want another disk are no sign of a wrong secret.
@@ -395,7 +419,9 @@ class Greeter:
         connection.send(msgspec.structs.replace(welcome, proof=proof))
 
         def conclude(frame: memoryview) -> None:
-            self._conclude(decode_proof(frame), hello, welcome)
+            if not self._concludes(decode_proof(frame), hello, welcome):
+                connection.close(DEPARTURES["elsewhere"])
+                return
             patience.cancel()
             connection.frame_bytes_max = FRAME_BYTES_MAX
             self._admit(connection, hello)
@@ -438,8 +464,14 @@ class Greeter:
             return f"a label must be printable and have {LABEL_LENGTH_MAX} characters at most"
         return None
 
-    def _conclude(self, proof: Proof | Refusal, hello: Hello, welcome: Welcome) -> None:
+    def _concludes(self, proof: Proof | Refusal, hello: Hello, welcome: Welcome) -> bool:
+        """Return whether the caller has proven itself, and not reached this node at another address, too.
+
+        Raises `ProtocolError` if something is wrong.
+        """
         if isinstance(proof, Refusal):
+            if proof.reason == ElsewhereError.departure:
+                return False
             known = (words for kind, words in DEPARTURES.items() if kind == proof.reason)
             why = next(known, "it does not say why")
             raise ProtocolError(f"{hello.label!r} leaves without a proof: {why}")
@@ -448,6 +480,7 @@ class Greeter:
             raise ProtocolError(f"{hello.label!r} does not know the secret")
         if hello.role in ("participant", "peer") and name_of(proof.key) != hello.identity:
             raise ProtocolError(f"{hello.label!r} claims an identity that is not its own")
+        return True
 
 
 def _objection_to_cluster(hello: Hello, mine: Credentials) -> str | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coterie import system
+from coterie.cluster.wire.calls import FIRST_PAUSE_SECONDS, CallRound
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.handshake import HANDSHAKE_SECONDS_MAX, OtherDiskError, OtherNodeError
 from coterie.cluster.wire.trouble import explain_at
@@ -14,7 +16,7 @@ from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import msgspec
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 DIAL_SECONDS_MAX = 3.0
 GREETING_SECONDS_MIN = 1.0  # for an answer to the handshake, if the lease is shorter
-FIRST_PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 1.0
 CALLS_PER_LEASE = 8
 LASTED_SECONDS = 1.0  # after a connection that has lasted this long, the first pause is short
@@ -80,7 +81,7 @@ class VoterLink(Protocol):
 
 
 class Link:
-    """Keeps a connection to one node, at the first address where it answers."""
+    """Keeps a connection to one node, at the address where it answers first."""
 
     def __init__(
         self,
@@ -208,56 +209,64 @@ class Link:
 
     async def _keep(self) -> None:
         pause = FIRST_PAUSE_SECONDS
-        left: list[Address] = []  # of this turn
-        found: list[str] = []  # what was wrong in it
         while True:
-            if not left:
-                left, found = list(self._addresses()), []
-            address = left.pop(0)
             began = system.now()
-            try:
-                connection, welcome = await self._call(address)
-                found.clear()
-                left.clear()  # where it is now is where it likely is when this has broken
-                await self._use(connection, welcome)
-            except (OSError, ProtocolError) as error:
-                found.append(explain_at(address, error))
-                self._note("; ".join(found), is_all=not left)
-                if isinstance(error, OtherDiskError):
-                    # sometimes: another disk answers than the one that is meant
-                    pause = self._longest_pause()  # only a command of an operator makes it right
+            if await self._call_all():
+                # sometimes: another disk answers than the one that is meant
+                pause = self._longest_pause()  # only a command of an operator makes it right
             if system.now() - began > LASTED_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
-            if left:  # another address, where it may be
-                # sometimes: a node is looked for at another address
-                await asyncio.sleep(FIRST_PAUSE_SECONDS * system.random().uniform(0.5, 1))
-                continue
             await asyncio.sleep(pause * system.random().uniform(0.5, 1))
             pause = min(2 * pause, self._longest_pause())
 
     def _longest_pause(self) -> float:
         return min(PAUSE_SECONDS_MAX, self._lease() / CALLS_PER_LEASE)
 
-    async def _call(self, address: Address) -> tuple[Connection, Welcome]:
+    async def _call_all(self) -> bool:
+        """Call once where the node may be, and work with the connection until it ends.
+
+        Return whether the node was found with another disk in the end.
+        """
+        addresses = list(dict.fromkeys(self._addresses()))
+        wrong: dict[Address, Exception] = {}
+
+        def fail(address: Address, error: Exception) -> None:
+            wrong[address] = error
+            if self.is_untried:
+                self._note(addresses, wrong)
+
+        reached = await CallRound(self._call, fail).run(addresses)
+        if reached is not None:
+            wrong = {reached: wrong[reached]}  # why it is reached no more
+        self._note(addresses, wrong)
+        self._log_trouble()
+        return any(isinstance(error, OtherDiskError) for error in wrong.values())
+
+    async def _call(self, address: Address, calls: CallRound) -> None:
         connection = await dial(address, self._tls)
-        began = system.now()
         try:
-            # A machine that went down with the hello in its memory never answers, and is back before the
-            # longest handshake is over: the voter must not be missed for many leases.
-            patience = max(GREETING_SECONDS_MIN, self._lease())
-            welcome = await self._caller(self._disk).greet(
-                connection, min(patience, HANDSHAKE_SECONDS_MAX)
-            )
-            self._note_place(address, welcome.node, welcome.disk)
-            self.delay_seconds = (system.now() - began) / 2
-            self._meet(welcome.disk)
+            welcome = await self._greet(connection, address, calls)
         except BaseException as error:
             if isinstance(error, OtherNodeError | OtherDiskError):
                 self._note_place(address, error.node, error.disk)
             connection.abort("the handshake failed")
             await connection.wait_closed()
             raise
-        return connection, welcome
+        calls.settle()
+        # In the turn in which the node has let us in: what it sends next is no part of the handshake.
+        await self._use(connection, welcome)
+
+    async def _greet(self, connection: Connection, address: Address, calls: CallRound) -> Welcome:
+        began = system.now()
+        # A machine that went down with the hello in its memory never answers, and is back before the
+        # longest handshake is over: the voter must not be missed for many leases.
+        patience = min(max(GREETING_SECONDS_MIN, self._lease()), HANDSHAKE_SECONDS_MAX)
+        caller, wanted = self._caller(self._disk), partial(calls.takes, address)
+        welcome = await caller.greet(connection, patience, wanted)
+        self._note_place(address, welcome.node, welcome.disk)
+        self.delay_seconds = (system.now() - began) / 2
+        self._meet(welcome.disk)
+        return welcome
 
     def _note_place(self, address: Address, node: str, disk: str) -> None:
         if self._met is not None:
@@ -295,14 +304,19 @@ class Link:
         self._unanswered_since = None
         self._receive(self._decode(frame))
 
-    def _note(self, trouble: str, *, is_all: bool) -> None:
-        """Keep why the node is not reached; log it when all addresses were tried, unless it is no news."""
-        if is_all and trouble != self._logged:
-            self._logged = trouble
+    def _note(self, addresses: Iterable[Address], wrong: Mapping[Address, Exception]) -> None:
+        """Keep why the node is not reached, in the order of its addresses."""
+        self.trouble = "; ".join(
+            explain_at(each, wrong[each]) for each in addresses if each in wrong
+        )
+        self.tried.set()
+
+    def _log_trouble(self) -> None:
+        """Log why the node is not reached when all addresses were tried, unless it is no news."""
+        if self.trouble != self._logged:
+            self._logged = self.trouble
             logger.warning(
                 "link to %(peer)s is down: %(reason)s",
-                {"peer": self.node, "reason": trouble},
+                {"peer": self.node, "reason": self.trouble},
                 extra={"event": "link-down"},
             )
-        self.trouble = trouble
-        self.tried.set()

@@ -94,6 +94,11 @@ class CasSession:
         self._tasks = Tasks()
         self._ear: asyncio.Task[None] | None = None
 
+    @property
+    def carries(self) -> bool:
+        """Whether a join leaves an entry of another lock in the same request."""
+        return self._steps.carries
+
     async def start(self) -> None:
         """Announce the session, and renew it from now on."""
         sent_at, past = await self._steps.open()
@@ -262,7 +267,7 @@ class CasSession:
         )
         if leaving is not None:
             self._entries.pop(leaving, None)
-            self._wake(ticket.lock, but=ticket)  # which has been looked at since
+            self._wake(leaving.lock, but=ticket)  # which has been looked at since
         self._learn_of_past(past)
         self._news.set()
         return self._number(ticket, entry, sight) or None

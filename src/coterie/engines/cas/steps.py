@@ -80,6 +80,10 @@ class Steps(Protocol):
     known: int
     """The highest number that this process was given."""
 
+    @property
+    def carries(self) -> bool:
+        """Whether a `join` leaves an entry of another lock in the same request."""
+
     async def open(self) -> tuple[float, ServerPast]:
         """Begin the session with counter 0; return when that was sent."""
 

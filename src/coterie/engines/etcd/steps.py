@@ -103,6 +103,8 @@ class JoinedEntry:
 class EtcdSteps:
     """The requests of one session."""
 
+    carries = True
+
     def __init__(self, channel: EtcdChannel, session: str, participant: str, lease: float) -> None:
         """Prepare; the channel is open."""
         self.known = 0

@@ -118,6 +118,8 @@ class MariadbServer:
 class MariadbSteps:
     """The requests of one session, over one connection after the other."""
 
+    carries = True
+
     def __init__(
         self, server: MariadbServer, url: ServerUrl, session: str, participant: str, lease: float
     ) -> None:

@@ -189,7 +189,11 @@ def close(session: str) -> str:
 
 
 def join(session: str, ticket: Ticket, author: Author, leaving: Ticket | None) -> str:
-    """Enter a queue, unless the entry is there, and look; without another one to be left, in two statements."""
+    """Enter a queue, unless the entry is there, and look; leave another one, of whatever lock, in the same transaction.
+
+    So the disk is waited for once. The transaction waits for a stripe alone while it has the row of an entry of ours,
+    which is waited for only by those who take that for dead: so no two of these wait for each other.
+    """
     enter = (
         "insert into coterie_entry (lock_name, session, attempt, shared, participant, process, since)"
         f" select {text(ticket.lock)}, name, {ticket.attempt}, {int(ticket.shared)},"
@@ -202,7 +206,7 @@ def join(session: str, ticket: Ticket, author: Author, leaving: Ticket | None) -
         return f"{enter}; {look(session, [ticket])}"
     return (
         f"begin; {_delete(session, leaving.attempt)}; {enter}; commit;"
-        f" {look(session, [ticket])}; {ears([ticket.lock])}"
+        f" {look(session, [ticket])}; {ears([leaving.lock])}"
     )
 
 

@@ -56,11 +56,12 @@ class ServerInfo(msgspec.Struct, frozen=True):
 class NatsRequest:
     """A request that is under way."""
 
-    __slots__ = ("answered", "answers", "is_batch", "subject")
+    __slots__ = ("answer_by", "answered", "answers", "is_batch", "subject")
 
-    def __init__(self, subject: str, *, is_batch: bool) -> None:
+    def __init__(self, subject: str, answer_by: float, *, is_batch: bool) -> None:
         """Wait for one answer, or for all up to the one that ends a batch."""
         self.subject = subject
+        self.answer_by = answer_by  # by the time of the event loop
         self.is_batch = is_batch
         self.answers: list[NatsAnswer] = []
         self.answered: asyncio.Future[list[NatsAnswer]] = asyncio.get_running_loop().create_future()
@@ -97,7 +98,11 @@ class NatsConnection(asyncio.Protocol):
         self._trouble: CoterieError | None = None
         self._inbox = f"_INBOX.{system.secret(8).hex()}"
         self._number = 0
-        self._requests: dict[str, NatsRequest] = {}
+        self._requests: dict[
+            str, NatsRequest
+        ] = {}  # in the order in which they have to be answered
+        self._timer: asyncio.TimerHandle | None = None
+        self._unsent: list[bytes] = []
         self._subscriptions: dict[str, int] = {}
         self._pongs: list[asyncio.Future[None]] = []
         self._frames = FrameReader()
@@ -192,12 +197,34 @@ class NatsConnection(asyncio.Protocol):
     ) -> list[NatsAnswer]:
         self._number += 1
         inbox = f"{self._inbox}.{self._number}"
-        request = self._requests[inbox] = NatsRequest(subject, is_batch=is_batch)
+        request = self._requests[inbox] = NatsRequest(subject, self._expect(), is_batch=is_batch)
         try:
             self._write(self._message(subject, inbox, body, expected))
-            return await self._in_time(request.answered)
+            return await request.answered
         finally:
             del self._requests[inbox]
+
+    def _expect(self) -> float:
+        """Return until when a request has to be answered that is sent now, and see to it.
+
+        One timer serves many requests, each of which would else make and cancel one of its own.
+        """
+        loop = asyncio.get_running_loop()
+        answer_by = loop.time() + self._limit
+        if self._timer is None:
+            self._timer = loop.call_at(answer_by, self._look_at_time)
+        return answer_by
+
+    def _look_at_time(self) -> None:
+        self._timer = None
+        oldest = next(iter(self._requests.values()), None)
+        if oldest is None:
+            return
+        loop = asyncio.get_running_loop()
+        if oldest.answer_by <= loop.time():
+            self._end(Unavailable(f"{self}: no answer in time"))
+        else:
+            self._timer = loop.call_at(oldest.answer_by, self._look_at_time)
 
     async def _in_time(self, answered: asyncio.Future[ResultT]) -> ResultT:
         try:
@@ -215,13 +242,21 @@ class NatsConnection(asyncio.Protocol):
         return message(subject, inbox, body, expected)
 
     def _write(self, data: bytes) -> None:
+        """Send at the end of this turn of the event loop, in one piece with all else that is written in it."""
         if self._transport is None:
             self._fail()
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._unsent.append(data)
+
+    def _send(self) -> None:
+        data = b"".join(self._unsent)
+        self._unsent.clear()
         try:
-            self._transport.write(data)
+            if self._transport is not None:
+                self._transport.write(data)
         except (OSError, RuntimeError) as error:  # uvloop raises the latter for one that is closed
             self._end(self._error(error))
-            self._fail()
 
     def _fail(self) -> NoReturn:
         raise self._trouble or Unavailable(f"{self}: the connection ended")
@@ -333,6 +368,9 @@ class NatsConnection(asyncio.Protocol):
     def _end(self, error: CoterieError) -> None:
         self._trouble = self._trouble or error
         self.ended.set()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         transport, self._transport = self._transport, None
         if transport is not None:
             with contextlib.suppress(OSError, RuntimeError):

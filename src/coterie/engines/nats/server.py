@@ -144,6 +144,8 @@ class Queued(NamedTuple):
 class NatsSteps:
     """The requests of one session."""
 
+    carries = False  # it would take a request of its own
+
     def __init__(self, server: NatsServer, session: str, participant: str, lease: float) -> None:
         """Prepare; the first step connects."""
         self._server = server

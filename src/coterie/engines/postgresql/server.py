@@ -119,6 +119,8 @@ class LockEntry:
 class PostgresqlSession:
     """One session, over one connection after the other."""
 
+    carries = True
+
     def __init__(
         self,
         server: PostgresqlServer,
@@ -280,16 +282,23 @@ class PostgresqlSession:
         """Enter the queue, and see at once who is before us."""
         entry = self._entries[ticket] = LockEntry(self._text(ticket, author))
         left = self._entries.get(leaving) if leaving is not None else None
-        query = statements.join(shared=ticket.shared, leaves=left is not None)
-        leaves = [left.text] if left is not None else []
+        elsewhere = ""
+        if left is not None and leaving is not None and leaving.lock != ticket.lock:
+            elsewhere = leaving.lock
+        query = statements.join(
+            shared=ticket.shared, leaves=left is not None, elsewhere=bool(elsewhere)
+        )
+        leaves = [each for each in (left.text if left is not None else "", elsewhere) if each]
         try:
             rows = await self._ask_in_run(query, ticket.lock, entry.text, *leaves)
         except CoterieError:
             entry.is_doubtful = True
             raise
+        number, queue, *gone = rows[0]
+        if left is not None and elsewhere and not gone[0]:
+            await self._remove(elsewhere, left)  # others stand there, or change its row just now
         if leaving is not None:
             self._entries.pop(leaving, None)
-        number, queue = rows[0][:2]
         if number is not None:
             return self._granted(number)
         entry.has_waited = True

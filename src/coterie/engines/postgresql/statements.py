@@ -33,6 +33,10 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "0",
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
+    # Rows are found by their keys. The planner takes tables that are nearly empty for cheaper to read as a whole, and
+    # these are full of rows that have gone: each lock is two.
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
     # Rows of unlogged tables need no flush; what must survive a crash asks for it.
     "synchronous_commit": "off",
 }
@@ -112,24 +116,43 @@ _SESSIONS_OF = (
 )
 
 
+# Of lock $7 entry $6, if it is alone there, and no one has the row at this moment.
+_ALONE_ELSEWHERE = """
+with alone as (
+    delete from coterie.line where ctid = any(array(
+        select ctid from coterie.line where lock = $7::text and queue = array[$6::text]
+        for update skip locked
+    )) returning 1
+)
+"""
+
+
 @functools.cache
-def join(*, shared: bool, leaves: bool) -> str:
+def join(*, shared: bool, leaves: bool, elsewhere: bool = False) -> str:
     """Return the statement that enters a queue; it answers with the number, if we are inside, and the queue.
 
     In session $1 on the run begun at $2; no number is drawn as long as the run is closed ($3). Lock $4 by
     entry $5, which another of ours ($6) leaves in the same step. Without an answer the session is over, or
     the run is another one.
 
+    Where the other one is of another lock ($7), the answer ends with whether it was left. That is tried with the
+    row of $4 locked, and no row may be waited for then: two programs that change places would wait for each other
+    until the server undoes what one of them has asked for. So a row that is locked is left as it is.
+
     Args:
         shared: The mode of the entry.
         leaves: There is another one to be left.
+        elsewhere: It is of another lock.
     """
-    queue, woken = "line.queue", ""
-    if leaves:
+    queue, woken, first = "line.queue", "", ""
+    if elsewhere:
+        first, woken = _ALONE_ELSEWHERE, ", (select count(*) from alone)"
+    elif leaves:
         queue = "array_remove(line.queue, $6::text)"
         woken = f", {_let_in('queue', '$4', '$6', '$3')}"
     is_inside = _is_inside("$5", "queue") if shared else "queue[1] = $5"
     return f"""
+        {first}
         insert into coterie.line as line
         select $4::text, array[$5::text] from coterie.session
         where name = $1 and alive and {START} = $2

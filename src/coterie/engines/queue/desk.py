@@ -11,9 +11,9 @@ that is suspended while it keeps a lock delays others by a lease. A process that
 lock takes it for wanted: it keeps nothing, and passes it on only within its turns. So does one that
 finds it free a moment after others wanted it: they have not gone, they are about to ask again.
 
-Passing on. A program that fights for a lock asks for it again as soon as it has given it back. So a
-lock that is wanted goes back some turns of the event loop late, and a request that comes meanwhile
-leaves the old entry and joins again in one message: half of what the server has to write.
+Passing on. A program that gives a lock back often asks for one at once: for the same one if it fights
+for it, or for the next. So a lock goes back some turns of the event loop late, and a request that comes
+meanwhile leaves the old entry and joins in one message; see `offers`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, TypeVar
 from coterie import system
 from coterie.engines.queue.mail import Knock, encode
 from coterie.engines.queue.observation import CLOCK_RATE_ERROR
+from coterie.engines.queue.offers import Offers
 from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.engines.queue.witness import SeenSession
 from coterie.errors import ConfigError, CoterieError, Unavailable
@@ -53,7 +54,6 @@ KNOCK_LATE_SECONDS = (
 WANTED_SECONDS = 0.1  # that a lock is taken for wanted after another process has wanted it
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 SILENT_SECONDS = 1.0  # without a session, before the log says so
-OFFER_TURNS = 2  # of the event loop, in which a request takes over the entry that is given back
 CALLS_MAX = 32  # joins and leaves under way; a renewal waits behind no more of them
 GOODBYE_SECONDS_MAX = 1.0
 LAPSED = "its lease could not be renewed in time"
@@ -169,7 +169,7 @@ class Desk:
         self.cached: dict[str, None] = {}
         # Entries of claims that wait for our own sharing to end.
         self._announced: dict[str, QueueBid] = {}
-        self._offers: dict[str, QueueBid] = {}  # given back, but the server has not been told yet
+        self._offers = Offers(self._begin_to_leave)
         self.sound_until = -math.inf
         self.session: QueueSession | None = None
         self._ear: Ear | None = None  # that hears what the present session says
@@ -221,6 +221,7 @@ class Desk:
     def stop(self) -> None:
         """Accept nothing more; `close` waits until the server knows it."""
         self._closed = True
+        self._offers.close()
         for timer in (self._sweep, self._end):
             if timer is not None:
                 timer.cancel()
@@ -324,30 +325,17 @@ class Desk:
 
     def acquire(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
         """Ask for a lock, alone or shared; the server knows the order by the queue alone."""
-        leaving = self._offers.pop(lock, None)
+        leaving = self._offers.take(lock)
         if lock in self.bids:  # kept, but in the other mode, or its tokens are used up
             leaving = self._forget(lock)
         self._ask(lock, shared=shared, writer=writer, leaving=leaving)
 
     def release(self, lock: str) -> None:
         """Give a lock back; that is sent, and not waited for."""
-        bid = self._forget(lock)
-        if bid.wanted:
-            self._offers[lock] = bid
-            self._offer(bid, OFFER_TURNS)
-        else:
-            self._tasks.run(self._leave(bid))
+        self._offers.add(self._forget(lock))
 
-    def _offer(self, bid: QueueBid, turns: int) -> None:
-        """Let a request that comes within so many turns leave the ticket in the message by which it joins."""
-        lock = bid.ticket.lock
-        if self._offers.get(lock) is not bid or self._closed:
-            return
-        if turns:
-            asyncio.get_running_loop().call_soon(self._offer, bid, turns - 1)
-        else:
-            del self._offers[lock]
-            self._tasks.run(self._leave(bid))
+    def _begin_to_leave(self, bid: QueueBid) -> None:
+        self._tasks.run(self._leave(bid))
 
     def reenter(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
         """Give a lock back and ask for it again, in one message."""
@@ -400,10 +388,8 @@ class Desk:
                     session = await self._present(bid)
                     if self._is_over(bid):
                         break
-                    left = leaving if leaving and leaving.session is session else None
-                    number = await answer_of(
-                        session.join(bid.ticket, author, left.ticket if left else None)
-                    )
+                    leaving = self._entry_to_leave(session, bid, leaving)
+                    number = await self._join(session, bid, author, leaving)
                 leaving, bid.trouble = None, ""
                 if number is None and not bid.given_up:
                     bid.wanted = True
@@ -432,6 +418,35 @@ class Desk:
         if leaving is not None:
             await self._leave(leaving)
         await self._leave(bid)
+
+    def _entry_to_leave(
+        self, session: QueueSession, bid: QueueBid, leaving: QueueBid | None
+    ) -> QueueBid | None:
+        """Choose what a join leaves: what it takes over, or else an entry that is given back just now."""
+        if leaving is not None and leaving.session is session:
+            return leaving  # others went with their sessions
+        # Not in a further try: where the first one was carried out, nothing is left with it.
+        return None if bid.trouble else self._offers.take_other(session)
+
+    async def _join(
+        self, session: QueueSession, bid: QueueBid, author: Author, leaving: QueueBid | None
+    ) -> int | None:
+        """Enter the queue, and leave another entry in the same message."""
+        if leaving is None:
+            return await answer_of(session.join(bid.ticket, author, None))
+        # A request for that lock waits for this as for any leave, and this waits for no other one: so no two of
+        # them wait for each other.
+        lock = leaving.ticket.lock
+        gone = self._leaves[lock] = asyncio.get_running_loop().create_future()
+        try:
+            return await answer_of(session.join(bid.ticket, author, leaving.ticket))
+        finally:
+            self._note_left(lock, gone)
+
+    def _note_left(self, lock: str, gone: asyncio.Future[None]) -> None:
+        gone.set_result(None)
+        if self._leaves.get(lock) is gone:
+            del self._leaves[lock]
 
     def _is_over(self, bid: QueueBid) -> bool:
         return bid.given_up or self._closed
@@ -514,9 +529,7 @@ class Desk:
         try:
             await self._remove(bid)
         finally:
-            gone.set_result(None)
-            if self._leaves.get(lock) is gone:
-                del self._leaves[lock]
+            self._note_left(lock, gone)
 
     async def _remove(self, bid: QueueBid) -> None:
         while bid.session is not None and bid.session is self.session and not self._closed:

@@ -100,8 +100,16 @@ class QueueSession(Protocol):
     def lease(self) -> float:
         """After how many seconds without a renewal our entries may be removed."""
 
+    @property
+    def carries(self) -> bool:
+        """Whether a `join` leaves an entry of another lock in the same request."""
+
     async def join(self, ticket: Ticket, author: Author, leaving: Ticket | None) -> int | None:
-        """Enter the queue, leaving another first; return the number if we are inside at once."""
+        """Enter the queue, leaving another entry in the same step; return the number if we are inside at once.
+
+        That one is of the same lock, unless the session `carries`. It is named in the first try of an attempt alone.
+        Where the join raises, it may be there, and is left again.
+        """
 
     async def wait(self, ticket: Ticket) -> int:
         """Wait until an entry that has joined is inside, and return its number; may be cancelled."""

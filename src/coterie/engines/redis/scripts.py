@@ -203,16 +203,16 @@ return found
 """)
 
 JOIN = _script("""
-local session, lock, member, author, leaving = ARGV[1], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local session, lock, member, author, left_lock, leaving = ARGV[1], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 if not is_ours(session, ARGV[2]) then return {-1} end
 local queue = P .. 'q:' .. lock
 if not redis.call('ZSCORE', queue, member) then
-  if leaving ~= '' then drop(lock, leaving) end
+  if leaving ~= '' then drop(left_lock, leaving) end
   redis.call('ZADD', queue, draw(), member)
   redis.call('HSET', P .. 'a:' .. lock, member, author)
   redis.call('HSET', P .. 'e:' .. session, member, lock)
   redis.call('SADD', P .. 'locks', lock)
-  if leaving ~= '' then wake(lock) end
+  if leaving ~= '' then wake(left_lock) end
 end
 return look(lock, member)
 """)

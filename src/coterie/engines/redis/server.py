@@ -371,6 +371,8 @@ class RedisConnection:
 class RedisSession:
     """One session, with its entries in queues."""
 
+    carries = True
+
     def __init__(
         self,
         connection: RedisConnection,
@@ -511,7 +513,7 @@ class RedisSession:
             ticket.lock,
             self._member(ticket),
             _encode_author(author),
-            self._member(leaving) if leaving is not None else "",
+            *((leaving.lock, self._member(leaving)) if leaving is not None else ("", "")),
         )
         if leaving is not None:
             self._tickets.pop(leaving, None)

@@ -154,6 +154,8 @@ class EntryPlace(NamedTuple):
 class S3Steps:
     """The requests of one session."""
 
+    carries = False  # it would take a request of its own
+
     def __init__(
         self, server: S3Server, bucket: Bucket, session: str, participant: str, lease: float
     ) -> None:

@@ -96,6 +96,8 @@ class Own(NamedTuple):
 class ZooKeeperSession:
     """One session of ZooKeeper and the nodes that go with it."""
 
+    carries = False  # its requests go out together as it is
+
     def __init__(
         self, url: ServerUrl, participant: str, told: SessionListener, lease: float
     ) -> None:

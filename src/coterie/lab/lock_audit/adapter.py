@@ -75,10 +75,14 @@ class Known(NamedTuple):
 OURS = "of_coterie"
 KNOWN = {
     "redis-py": Known("redis_py", install="redis"),
+    "pottery": Known("redlock", install="pottery"),
+    "etcd3gw": Known("etcd_gateway", install="etcd3gw"),
+    "kazoo": Known("zookeeper_lock", install="kazoo"),
     "psycopg": Known("advisory", install="psycopg[binary]"),
     "filelock": Known("file_lock", install="filelock"),
     "fasteners": Known("inter_process", install="fasteners"),
     "file": Known(OURS),
+    "coterie": Known(OURS, "coterie"),
     "valkey": Known(OURS, "valkey", "coterie[redis]"),
     "postgresql": Known(OURS, "postgresql", "coterie[postgresql]"),
     "etcd": Known(OURS, "etcd", "coterie[etcd]"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ from coterie.lab.lock_audit.notes import NoteReader, Turns
 from coterie.lab.lock_audit.worker import Settings
 from coterie.lab.servers.faults import Faults
 from coterie.lab.servers.proxy import Proxy
-from coterie.lab.servers.supplier import CUTS
+from coterie.lab.servers.supplier import CUTS, ports_of
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from coterie.lab.servers.catalogue import Running
     from coterie.lab.servers.faults import Fault
 
+START_SECONDS_MAX = 60.0  # of all programs
 HOLDER_SECONDS_MAX = 1.0  # in which a program is looked for that is inside
 AT_HOLDERS = 3 / 4  # of the faults that happen to one program
 TWO_AT_ONCE = 1 / 4  # of the rounds
@@ -86,7 +88,7 @@ class LockTrial:
         self._notes = folder / "notes"
         self._turn_of = folder / "turn-of"
         self._reader = NoteReader(self._notes)
-        self._proxies: list[Proxy] = []
+        self._proxies: list[list[Proxy]] = []  # of each program, one before each server
         self._programs: list[Process] = []
         faults = Faults(self, self._supplier, move, self._draw)
         self._near, self._far = faults.of_one(), faults.of_all()
@@ -122,11 +124,13 @@ class LockTrial:
 
     async def _start(self) -> None:
         for place in range(self._plan.programs):
+            self._proxies.append([])
             if CUTS in self._supplier.can:
-                self._proxies.append(Proxy(self._supplier.port))
-                await self._proxies[-1].start()
+                for port in ports_of(self._supplier):
+                    self._proxies[-1].append(Proxy(port))
+                    await self._proxies[-1][-1].start()
             self._programs.append(await self._program(place))
-        if await self._entries(0.0):
+        if await self._missing(0.0, START_SECONDS_MAX):
             raise Unavailable(f"{self._plan.target}: no program gets the lock{self._last_error()}")
         await asyncio.sleep(self._plan.calm_seconds)
         self.calm_until = system.now()
@@ -140,7 +144,7 @@ class LockTrial:
             if program.returncode is None:
                 program.kill()
             await program.wait()
-        for proxy in self._proxies:
+        for proxy in itertools.chain(*self._proxies):
             await proxy.stop()
 
     async def _round(self, name: str) -> bool:
@@ -183,16 +187,17 @@ class LockTrial:
         A program may be unlucky for long beside others that are quick. So in the end the others rest: one that does
         not get a lock that no other asks for has been forgotten.
         """
-        missing = await self._missing(since)
+        patience = self._plan.patience_seconds
+        missing = await self._missing(since, patience)
         if missing:
             self._turn_of.write_text(" ".join(map(str, missing)), encoding="utf-8")
-            missing = await self._missing(since)
+            missing = await self._missing(since, patience)
             self._turn_of.unlink()
         return missing
 
-    async def _missing(self, since: float, enough: int | None = None) -> list[int]:
+    async def _missing(self, since: float, patience: float, enough: int | None = None) -> list[int]:
         """Wait until so many programs have entered, or all; return the places of the others when patience is over."""
-        end = system.now() + self._plan.patience_seconds
+        end = system.now() + patience
         while True:
             self.turns.add(self._reader.new())
             entered = {
@@ -206,7 +211,7 @@ class LockTrial:
 
     async def _program(self, place: int) -> Process:
         supplier = self._supplier
-        ports = [proxy.port for proxy in self._proxies[place : place + 1]]
+        ports = [proxy.port for proxy in self._proxies[place]]
         url = supplier.url(ports[0] if ports else None).partition("?")[0]
         folder = url.removeprefix("file:") if url.startswith("file:") else ""
         settings = Settings(
@@ -239,8 +244,8 @@ class LockTrial:
         self._programs[place].send_signal(number)
 
     def proxies(self, place: int) -> Sequence[Proxy]:
-        """Return the way of a program to the server, if a proxy stands on it."""
-        return self._proxies[place : place + 1]
+        """Return the ways of a program to the servers, if proxies stand on them."""
+        return self._proxies[place]
 
     async def replace(self, place: int) -> None:
         """Kill a program; let another enter, and then start one in its place."""
@@ -248,7 +253,7 @@ class LockTrial:
         self.kills.append(Kill(self._programs[place].pid, at))
         self._programs[place].send_signal(signal.SIGKILL)
         await self._programs[place].wait()
-        await self._missing(system.now(), enough=1)
+        await self._missing(system.now(), self._plan.patience_seconds, enough=1)
         self._programs[place] = await self._program(place)
 
     async def _start_anew(self, place: int) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from coterie.lab.lock_audit.notes import Turn
     from coterie.lab.lock_audit.trial import Happened, Kill
 
+LEASE_SHARE = 0.9  # of a lease, counted from the return of the call, after which it may be over
 LATER_SECONDS = (
     0.1  # by which one has asked later than another, if neither queue nor clock is in doubt
 )
@@ -31,7 +32,9 @@ class Overlap(NamedTuple):
     first: Turn
     second: Turn
     seconds: float
-    is_beyond_lease: bool  # the first may have had it for longer than its lease
+    is_beyond_lease: (
+        bool  # the first had had it for about its lease when the second entered, or for longer
+    )
 
 
 class Exclusion(msgspec.Struct, frozen=True):
@@ -117,8 +120,9 @@ def find_overlaps(turns: Iterable[Turn], lease: float | None) -> list[Overlap]:
         inside = [other for other in inside if other.until > turn.entered]
         for other in inside:
             seconds = min(other.until, turn.until) - turn.entered
-            # The lease begins while the call is under way, so not before it was made.
-            beyond = lease is not None and turn.entered >= other.asked + lease
+            # The lease begins while the call is under way, so a little before it has returned.
+            stayed = turn.entered - (other.entered or 0.0)
+            beyond = lease is not None and stayed >= lease * LEASE_SHARE
             found.append(Overlap(other, turn, max(seconds, 0.0), beyond))
         inside.append(turn)
     return found

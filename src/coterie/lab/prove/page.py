@@ -97,7 +97,7 @@ def when(*guards: Formula) -> None:
     _recorded("when(...)").guards.extend(formula(guard) for guard in guards)
 
 
-def become(variable: TermT, value: TermT) -> None:
+def become(variable: TermT, value: TermT | int) -> None:
     """Give a variable its next value."""
     variable.data[()] = value
 

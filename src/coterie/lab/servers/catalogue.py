@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from coterie.lab.servers.cluster import three_nodes
 from coterie.lab.servers.etcd import etcd
 from coterie.lab.servers.folder import file
 from coterie.lab.servers.moved_clock import FAKETIME, moved_clock
 from coterie.lab.servers.postgresql import postgresql
-from coterie.lab.servers.valkey import WHOLE_LOG, moved_valkey, valkey
+from coterie.lab.servers.valkey import WHOLE_LOG, ThreeValkeys, moved_valkey, valkey
 from coterie.lab.servers.zookeeper import zookeeper
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ PLAIN: dict[str, Callable[..., AbstractContextManager[Supplier]]] = {
     "valkey": valkey,
     "zookeeper": zookeeper,
 }
-SERVERS = ("valkey", "postgresql", "etcd", "zookeeper")
+SERVERS = ("coterie", "valkey", "valkey3", "postgresql", "etcd", "zookeeper")
 
 
 @contextlib.contextmanager
@@ -58,8 +59,15 @@ def running(name: str, folder: Path) -> Iterator[Running]:
         match name:
             case "":
                 yield Running(stack.enter_context(file(folder)), None)
+            case "coterie":
+                yield Running(stack.enter_context(three_nodes(folder)), None)
             case "etcd":  # Go reads clocks without the C library
                 yield Running(stack.enter_context(etcd(folder)), None)
+            case "valkey3":
+                folder.mkdir()
+                first = stack.enter_context(running("valkey", folder / "0"))
+                others = [stack.enter_context(valkey(folder / f"{n}", *WHOLE_LOG)) for n in (1, 2)]
+                yield Running(ThreeValkeys(first.supplier, others), first.move)
             case "valkey" if FAKETIME:
                 yield stack.enter_context(forgetful_valkey(folder))
             case _:

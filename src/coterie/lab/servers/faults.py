@@ -172,11 +172,14 @@ class Faults:
         await self._let_be_away(kill)
 
     async def _let_be_away(self, end: Callable[[], None]) -> None:
-        """End the server, and start it again, perhaps with another time of day."""
+        """End the server, and start it again, perhaps with another time of day.
+
+        Mostly it is back soon: then a program that had the lock may still be at work.
+        """
         await asyncio.to_thread(end)
         if self._move is not None:
             self._move(self._draw.choice((0, *STEPS)))
-        await asyncio.sleep(self._draw.random() * self._supplier.lease)
+        await asyncio.sleep(self._draw.random() ** 2 * self._supplier.lease)
         await asyncio.to_thread(self._supplier.start)
 
     async def _remove(self, _: int) -> None:

@@ -70,3 +70,15 @@ class Cleaned(Protocol):
 
     def clean(self) -> None:
         """Remove its files, as cleaners of temporary files do."""
+
+
+@runtime_checkable
+class Several(Protocol):
+    """Servers to which each program has a way of its own."""
+
+    ports: list[int]
+
+
+def ports_of(supplier: Supplier) -> list[int]:
+    """Return where proxies lead to."""
+    return supplier.ports if isinstance(supplier, Several) else [supplier.port]

@@ -23,6 +23,8 @@ from coterie.lab.servers.supplier import CUTS, LEASED, RESTARTS, VALUES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from coterie.lab.servers.supplier import Supplier
+
 WHOLE_LOG = ("--appendonly", "yes", "--appendfsync", "always")  # it forgets nothing by a restart
 
 
@@ -113,3 +115,21 @@ def moved_valkey(folder: Path, *options: str) -> Iterator[MovedValkey]:
             yield made
         finally:
             made.kill()
+
+
+class ThreeValkeys:
+    """Servers that know nothing of each other; faults happen to the first, whose clock can be moved."""
+
+    name = "valkey3"
+    lease = 2.0
+    can = frozenset({LEASED, RESTARTS, CUTS})
+
+    def __init__(self, first: Supplier, others: list[ValkeySupplier]) -> None:
+        """Break the first of these."""
+        self.ports = [first.port, *(other.port for other in others)]
+        self.port = first.port
+        self.url = first.url
+        self.kill = first.kill
+        self.start = first.start
+        self.suspend = first.suspend
+        self.resume = first.resume

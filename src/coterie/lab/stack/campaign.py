@@ -197,6 +197,7 @@ MIXED = (
     "change-disks",
     "installations",
     "mixed-disks",
+    "misplaced-disks",
     "set-back-disks",
     "renumbering",
     "witnesses",

@@ -50,5 +50,14 @@ class OurLock:
 
 
 def lock(place: Place, name: str) -> OurLock:
-    """Connect to the server, or to the folder where there is none."""
-    return OurLock(f"{place.url}?lease={LEASE:g}" if place.url else f"file:{place.folder}", name)
+    """Connect to the servers, or to the folder where there are none."""
+    return OurLock(url_of(place), name)
+
+
+def url_of(place: Place) -> str:
+    """Name the servers; a cluster has its lease in its settings."""
+    if not place.url:
+        return f"file:{place.folder}"
+    if place.url.startswith("coterie://"):
+        return "coterie://" + ",".join(f"127.0.0.1:{port}" for port in place.ports)
+    return f"{place.url}?lease={LEASE:g}"

@@ -362,7 +362,7 @@ def old_disk(scene: Scene, fault: Fault) -> None:
         return
     copy = scene.world.lay_aside(fault.first)
     earlier.disk.copy_to(copy.disk)
-    _boot_otherwise(scene, fault, [fault.first])
+    _boot_otherwise(scene, fault, [fault.first], of_ours=False)
     scene.world.machines[fault.first].swap_disks(copy)
 
 
@@ -449,14 +449,22 @@ def renumber(scene: Scene, fault: Fault) -> None:
     _later(scene, fault, _power_on, scene, fault.first)
 
 
-def _boot_otherwise(scene: Scene, fault: Fault, names: list[str]) -> None:
-    """Switch machines off, to be booted when their disks are changed, and again with their own."""
+def _boot_otherwise(scene: Scene, fault: Fault, names: list[str], *, of_ours: bool = True) -> None:
+    """Switch machines off, to be booted when their disks are changed, and again with their own.
+
+    A spare may have become a voter with a disk `of_ours`, our installation, that it had for that time. Then the machines
+    keep their present disks: given back, each voter would answer with the disk of another.
+    """
     world = scene.world
     for name in names:
         _switch_off(scene, name)
         world.at(world.now + 0.05 * fault.seconds, _power_on, scene, name)
 
     def put_right() -> None:
+        if of_ours and any(_has_disk_of_voter(scene, name) for name in names):
+            for machine in (world.machines[name] for name in names):
+                machine.own_disk = machine.disk
+            return
         for name in names:
             _switch_off(scene, name)
         for name in names:
@@ -466,6 +474,13 @@ def _boot_otherwise(scene: Scene, fault: Fault, names: list[str]) -> None:
                 _power_on(scene, name)
 
     _later(scene, fault, put_right)
+
+
+def _has_disk_of_voter(scene: Scene, name: str) -> bool:
+    """Return whether the voter of this name is known by the disk that its machine has now."""
+    identity = scene.world.machines[name].disk.folder / "data" / "identity"
+    words = identity.read_text().split() if identity.exists() else []
+    return bool(words) and scene.voting.get(name) == words[0]
 
 
 def _switch_off(scene: Scene, name: str) -> None:

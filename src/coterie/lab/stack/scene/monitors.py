@@ -37,6 +37,7 @@ NO_ACCUSATIONS = (
     "does not tolerate restarts",
     "has no data directory",  # and its time of day is away from ours
 )
+QUESTION_SECONDS = 0.5  # between two, at most
 STUCK = (  # for so many seconds: what a caller has sent is on its way, or is not read
     "no handshake in",
     "SSL handshake is taking longer than",
@@ -175,6 +176,28 @@ class OrderMonitor:
                     f"{who}, which asked at {asked:.3f} s, is served before {other}, at {at:.3f} s"
                 )
                 self._world.violate("order", text)
+
+
+class QuestionMonitor:
+    """While a change runs, each voter that can answer is asked at least twice a second, whatever the lease is."""
+
+    def __init__(self, world: World, delay: float) -> None:
+        """Begin with nothing asked; what is sent takes so many seconds at most."""
+        self._world = world
+        self._limit = QUESTION_SECONDS + delay
+        self._answered: dict[Process, tuple[int, float]] = {}  # how often, and since when
+
+    def look(self, process: Process, answers: int, since: float) -> None:
+        """Judge a voter that has answered so many questions, where all has been well since then and a change runs."""
+        now = self._world.now
+        before, at = self._answered.get(process, (-1, now))
+        if answers != before:
+            self._answered[process] = answers, now
+        elif now - max(at, since) > self._limit:
+            text = (
+                f"{process.name} was asked nothing since {max(at, since):.3f} s, and a change runs"
+            )
+            self._world.violate("asked", text)
 
 
 @dataclass

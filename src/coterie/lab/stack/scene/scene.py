@@ -48,7 +48,7 @@ class Scene:
         self.counts: Counter[str] = Counter()  # what happened how often
         self.locks = LockMonitor(world, plan.lease)
         self.is_closing = False
-        self.voting: list[str] = []  # the nodes of the newest configuration, where it is changed
+        self.voting: dict[str, str] = {}  # the disks of the newest configuration, by node
         self.earlier_disks: dict[str, Machine] = {}  # of an earlier installation of the same nodes
         self.joined: set[str] = (
             set()

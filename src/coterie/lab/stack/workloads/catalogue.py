@@ -31,7 +31,13 @@ from coterie.lab.stack.workloads.locks import (
     SeveralLocks,
     SharedLocks,
 )
-from coterie.lab.stack.workloads.mix_ups import Installations, MixedDisks, Renumbering, SetBackDisks
+from coterie.lab.stack.workloads.mix_ups import (
+    Installations,
+    MisplacedDisks,
+    MixedDisks,
+    Renumbering,
+    SetBackDisks,
+)
 from coterie.lab.stack.workloads.operators import (
     Breaks,
     EditedFiles,
@@ -100,6 +106,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "installations": Installations,
     "mixed-disks": MixedDisks,
     "set-back-disks": SetBackDisks,
+    "misplaced-disks": MisplacedDisks,
     "renumbering": Renumbering,
     "small-changes": SmallChanges,
     "huge-times": HugeTimes,

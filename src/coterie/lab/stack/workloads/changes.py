@@ -34,10 +34,12 @@ from coterie.locks import connect
 from coterie.system.aio import unless
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from random import Random
 
     from coterie.algorithms.mutex.quorum.leased.changer import Goal
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
+    from coterie.algorithms.mutex.quorum.leased.voter import Voter
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership.config import Config
     from coterie.lab.stack.scene.scene import Scene
@@ -88,6 +90,9 @@ class Changes(LeasedLocks):
         self._running: dict[str, Running] = {}
         self._named: dict[str, int] = {}  # disks, and the last number that a goal with them is for
         self._preparing: set[Process] = set()  # administrators that ask for disks, to name them
+        self._changing: dict[
+            Process, float
+        ] = {}  # administrators whose changes run, and since when
         self._decisions = ConfigurationMonitor(self.world)
         self._settled_at = float("inf")
         self.scene.locks.lease = self.plan.lease * max(LEASE_SHARES)
@@ -182,6 +187,7 @@ class Changes(LeasedLocks):
             # What it could not save is not on its disk; it answers nothing any more, and ends.
             if running.process.is_alive and not running.node.voting.host.failed
         }
+        self.scene.voting = _disks(list(alive.values()))
         for voter in alive.values():
             self._decisions.belongs(voter)
         alive = {name: each for name, each in alive.items() if not self._has_copy(name)}
@@ -274,6 +280,7 @@ class Changes(LeasedLocks):
 
         def begins(goal: Goal) -> None:
             self._preparing.discard(process)
+            self._changing[process] = self.world.now
             self._note(process, f"begins: {goal}")
             self._named |= {member.identity: goal.base for member in goal.members}
             self._look_closely(LOOKS_MOST)
@@ -291,6 +298,7 @@ class Changes(LeasedLocks):
             reached = await administrator.carry_out(wish, standing, hearers)
         finally:
             self._preparing.discard(process)
+            self._changing.pop(process, None)
         if reached is None:
             return False
         if process.is_alive:
@@ -406,6 +414,13 @@ class Changes(LeasedLocks):
                 raise ViolationError(
                     "formed", f"{name} goes by its file, and not by what was decided"
                 )
+
+
+def _disks(voters: Sequence[Voter]) -> dict[str, str]:
+    """Return the disks of the newest configuration that is known, by the names of their nodes."""
+    known = [voter.configuration for voter in voters if voter.configuration is not None]
+    newest = max(known, key=lambda each: each.number, default=None)
+    return {each.name: each.identity for each in newest.members} if newest else {}
 
 
 class ChangesAndCrashes(Changes):

@@ -10,12 +10,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from coterie.cluster.change.force import check_force, force
+from coterie.cluster.change.survey import look
 from coterie.cluster.membership.config import convert
 from coterie.cluster.url import make_visit
-from coterie.cluster.wire.link import DIAL_SECONDS_MAX
+from coterie.cluster.wire.calls import STAGGER_SECONDS
+from coterie.cluster.wire.link import DIAL_SECONDS_MAX, PAUSE_SECONDS_MAX
+from coterie.errors import CoterieError
+from coterie.lab.stack.scene.faults import NOWHERE, inject
 from coterie.lab.stack.scene.monitors import LockMonitor
+from coterie.lab.stack.scene.plan import Fault, generator
 from coterie.lab.stack.workloads.administrator import LEASE_SHARES, Habits
-from coterie.lab.stack.workloads.changes import Changes
+from coterie.lab.stack.workloads.changes import CALM_LEASES, Changes
 from coterie.lab.stack.workloads.locks import LeasedLocks
 from coterie.lab.stack.workloads.workload import PORT
 from coterie.lab.stack.world import ViolationError
@@ -25,6 +31,7 @@ from coterie.locks.internals import engine_of
 if TYPE_CHECKING:
     from random import Random
 
+    from coterie.cluster.change.survey import VoterState
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership.config import Config
     from coterie.lab.stack.scene.scene import Scene
@@ -33,6 +40,9 @@ if TYPE_CHECKING:
     from coterie.locks import Coordinator
 
 UNRECORDED_LEASES = 4  # in which programs go on, when they have had the time to call every address
+MIXED_UP_SECONDS = 3.0  # at least, for nodes to start and to be called
+APART_LEASES = 3.0  # that programs see one part of the nodes each
+FORMER_HOSTS = 6  # addresses that nodes had long ago, and that lead nowhere
 FORMING_SECONDS = 5.0  # within which an installation forms when nothing goes wrong
 # A disk that was set back has forgotten promises, votes and tokens. The pages on change and backup promise
 # nothing then, and status shows nothing: so nothing of this is judged from then on, for any lock.
@@ -214,6 +224,63 @@ class Installations(Changes):
         super().finish()
 
 
+class MisplacedDisks(Installations):
+    """Two nodes of three answer with disks that are not theirs, and an operator forces against all advice.
+
+    They have the disks of each other, or those of an earlier installation. No disk is lost, so the force has to be
+    refused: when the disks are back the two are a quorum that knows nothing of it. Just then one half of the programs reaches
+    these two alone, and the other half the third node.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ()
+    spares: ClassVar[tuple[str, ...]] = ()
+    administrators: ClassVar[tuple[str, ...]] = ("operator",)
+    others: ClassVar[tuple[str, ...]] = ()
+    other_spare: ClassVar[str] = ""
+    other_programs: ClassVar[tuple[str, ...]] = ()
+    long_share: ClassVar[float] = 0.8  # programs hold while the operator acts
+
+    def start(self) -> None:
+        """Put all on stage, and decide when the disks are mixed up, and for how long."""
+        super().start()
+        random = generator(self.plan.seed, "misplaced disks")
+        lease = self.plan.lease
+        begins = self.world.now + MIXED_UP_SECONDS + lease * random.uniform(1, 3)
+        lasts = MIXED_UP_SECONDS + lease * random.uniform(1, 4)
+        first, second, third = self.nodes
+        self.scene.earlier_disks.pop(third)
+        kind = random.choice(("swap-disks", "old-disks"))
+        self.world.at(begins, inject, self.scene, Fault(kind, begins, lasts, first, second))
+        apart = [(node, third) for node in (first, second)]
+        for number, program in enumerate(self.programs):
+            apart += [(program, node) for node in ((first, second), (third,))[number % 2]]
+        for pair in apart:
+            cut = Fault("cut", begins + lasts, APART_LEASES * lease, *pair)
+            self.world.at(cut.at, inject, self.scene, cut)
+        self._settled_at = begins + lasts + (APART_LEASES + CALM_LEASES) * lease
+        self.stop_at = self._settled_at + (CALM_LEASES + 1) * lease
+
+    async def _administer(self, process: Process) -> None:
+        """Force whenever two nodes answer that are not the voters, until the disks are back."""
+        visit = self._visit_of(process)
+        while self.world.now < self._settled_at:
+            await asyncio.sleep(0.2 * self.plan.lease)
+            try:
+                standing = await look(visit)
+                gone = [each for each in standing.voters if each.seat in standing.gone]
+                if len(gone) == 2 and not any(_is_silent(each) for each in gone):
+                    left = [each.name for each in standing.voters if each.seat in standing.up]
+                    await force(standing, check_force(standing, left))
+                    self.scene.counts["forced against all advice"] += 1
+            except (CoterieError, OSError) as error:
+                self.scene.counts[f"{type(error).__name__} of a force"] += 1
+
+
+def _is_silent(voter: VoterState) -> bool:
+    """Return whether no node answers there, so that it may be dead as far as an operator sees."""
+    return not (voter.condition or voter.other or voter.is_foreign or voter.is_barred)
+
+
 class Renumbering(Changes):
     """Nodes that get other addresses, one or all, and keep their disks; all addresses are known to all.
 
@@ -235,11 +302,15 @@ class Renumbering(Changes):
         """Prepare for one run."""
         super().__init__(scene)
         scene.hosts.update({name: [name, name.replace("n", "s")] for name in self.nodes})
-        self._search_seconds = DIAL_SECONDS_MAX * len(self.known_nodes())
+        self._former = [f"former{number}" for number in range(FORMER_HOSTS)]
+        scene.world.network.owners.update(dict.fromkeys(self._former, NOWHERE))
+        # A round of calls in vain, which a node may just have missed, and another one that finds it.
+        calls = 2 * STAGGER_SECONDS * len(self.known_nodes())
+        self._search_seconds = calls + DIAL_SECONDS_MAX + PAUSE_SECONDS_MAX
 
     def known_nodes(self) -> list[str]:
-        """Name all addresses that nodes may have."""
-        return [host for hosts in self.scene.hosts.values() for host in hosts]
+        """Name all addresses that nodes may have, those that lead nowhere first."""
+        return [*self._former, *(host for hosts in self.scene.hosts.values() for host in hosts)]
 
     def _known(self, random: Random) -> list[str]:
         del random

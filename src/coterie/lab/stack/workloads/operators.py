@@ -16,10 +16,11 @@ from coterie.cluster.url import make_visit
 from coterie.cluster.wire.frames import OLDEST_PROTOCOL
 from coterie.errors import CoterieError, LockLost
 from coterie.lab.stack.scene import faults
+from coterie.lab.stack.scene.monitors import QuestionMonitor
 from coterie.lab.stack.scene.plan import generator
 from coterie.lab.stack.workloads.administrator import Habits
 from coterie.lab.stack.workloads.changes import Changes
-from coterie.lab.stack.workloads.locks import ExclusiveLocks, LeasedLocks
+from coterie.lab.stack.workloads.locks import TAIL_SPREADS, ExclusiveLocks, LeasedLocks
 from coterie.lab.stack.world import ViolationError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 TIMES = 1000.0  # that a lease becomes longer
 SHORTER = 0.1  # of the lease that was in the file first
 LEASE_DELAYS = 20  # one way, that it lasts at least, if the first one did
+LATE_SECONDS = 0.5  # that a look at the nodes is late, and turns of event loops are
 REST_SECONDS = 5.0  # of nodes, while a file is edited
 TWO_CLUSTERS = (
     "exclusion",
@@ -68,6 +70,21 @@ class HugeTimes(Changes):
         super().__init__(scene)
         self.longest_lease = TIMES * self.plan.lease
         self.scene.locks.lease = self.longest_lease
+        self._questions = QuestionMonitor(
+            self.world, 2 * self.plan.delay + TAIL_SPREADS * self.plan.spread + LATE_SECONDS
+        )
+        self._is_peaceful = False
+
+    def _look_at_nodes(self) -> None:
+        """See also that voters are asked often while a change runs that nothing disturbs."""
+        super()._look_at_nodes()
+        running = [since for process, since in self._changing.items() if process.is_alive]
+        if not self._is_peaceful or not running:
+            return
+        for name, (process, node) in self._running.items():
+            if process.is_alive and self.scene.voting.get(name) == node.voting.voter.identity:
+                answers = node.voting.programs.sent["Condition"]
+                self._questions.look(process, answers, max(running))
 
     async def _administer(self, process: Process) -> None:
         if process.name == self.administrators[0] and process.life == 1:
@@ -90,6 +107,7 @@ class HugeTimes(Changes):
         self, process: Process, administrator: Administrator, random: Random
     ) -> None:
         """Choose no long lease any more, or what comes next takes a thousand times as long."""
+        self._is_peaceful = True
         administrator.habits = self.habits._replace(lease_shares=(1.0,))
         await super()._administer_in_peace(process, administrator, random)
 
@@ -109,13 +127,6 @@ class AfterLoss(Changes):
     def known_nodes(self) -> list[str]:
         """Let programs name all machines, as above."""
         return [*self.nodes, *self.spares]
-
-    def _look_at_nodes(self) -> None:
-        super()._look_at_nodes()
-        voters = [node.voting.voter for process, node in self._running.values() if process.is_alive]
-        known = [each.configuration for each in voters if each.configuration is not None]
-        newest = max(known, key=lambda each: each.number, default=None)
-        self.scene.voting = [member.name for member in newest.members] if newest else []
 
     def run(self) -> None:
         """Judge all, but what two clusters may do to each other."""
