@@ -129,6 +129,12 @@ class Violated(Record, frozen=True):
     name: str
     text: str
 
+    def caption(self) -> str:
+        """Return one line for people: a violation of "no deadlock" is a deadlock."""
+        if self.name.startswith("no "):
+            return f"{self.name.removeprefix('no ')}: {self.text}"
+        return f"violated: {self.name}; {self.text}"
+
 
 AnyRecord: TypeAlias = (
     Called

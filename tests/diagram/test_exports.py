@@ -109,7 +109,7 @@ def test_pauses_and_violations_are_shown() -> None:
     assert {"ph": "X", "name": "paused", "pid": 1, "tid": 2, "ts": 1000, "dur": 2000} in events
     assert events[-1] == {
         "ph": "i",
-        "name": "order: 1 before 2",
+        "name": "violated: order; 1 before 2",
         "pid": 1,
         "tid": 2,
         "ts": 4000,

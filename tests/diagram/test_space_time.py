@@ -92,11 +92,21 @@ def test_a_crash_a_loss_and_a_message_on_its_way_are_named_in_the_legend() -> No
     assert shown[-6:] == ["Request", "waiting", "crashed", "lost", "still on its way", "call"]
 
 
-def test_a_violation_is_told_in_words() -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "caption"),
+    [
+        (
+            "mutual exclusion",
+            "1 and 2 are inside together",
+            "violated: mutual exclusion; 1 and 2 are inside together",
+        ),
+        ("no deadlock", "process 1 waits forever", "deadlock: process 1 waits forever"),
+    ],
+)
+def test_a_violation_is_told_in_words(name: str, text: str, caption: str) -> None:
     trace = perform(PLAIN).trace
-    trace.records.append(Violated(4, "mutual exclusion", "1 and 2 are inside together"))
-    words = " ".join(texts(draw(trace)))
-    assert "violated: mutual exclusion; 1 and 2 are inside together" in words
+    trace.records.append(Violated(4, name, text))
+    assert caption in " ".join(texts(draw(trace)))
 
 
 def test_timers_events_and_pauses_are_drawn() -> None:

@@ -103,8 +103,7 @@ def _messages(past: Lifelines, step: float) -> Iterator[Fields]:
 
 def _violations(past: Lifelines) -> Iterator[Fields]:
     for violation in past.violations:
-        text = f"{violation.name}: {violation.text}"
-        yield _fields("i", text, 1, tid=STEPS, ts=violation.time * UNIT, s="g")
+        yield _fields("i", violation.caption(), 1, tid=STEPS, ts=violation.time * UNIT, s="g")
 
 
 def _fields(phase: str, name: str, process: int, **others: Any) -> Fields:

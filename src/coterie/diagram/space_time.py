@@ -39,7 +39,7 @@ def space_time(trace: Trace) -> str:
     layout = _layout(drawn)
     past = history(drawn, layout.end)
     colours = {kind: PALETTE[i % len(PALETTE)] for i, kind in enumerate(past.kinds())}
-    notes = [f"violated: {violation.name}; {violation.text}" for violation in past.violations]
+    notes = [violation.caption() for violation in past.violations]
     if len(trace.records) > RECORDS_MAX:
         notes.append(f"the first {RECORDS_MAX:,} of {len(trace.records):,} records")
 

@@ -11,6 +11,7 @@ from coterie.algorithms.mutex.quorum.leased.changer import Changer
 from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 from coterie.algorithms.mutex.quorum.leased.sessions import Sessions, Uplink
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
+from coterie.cluster.change import force as force_command
 from coterie.cluster.change import survey
 from coterie.cluster.change.force import force
 from coterie.cluster.classic.node import Classic
@@ -48,6 +49,12 @@ EDGES: dict[str, Bug] = {
         "1",
         "two-forces",
         first=21,
+    ),
+    "a force goes on while nodes with the disks of others answer": Bug(
+        force_command._check_given_up,  # noqa: SLF001
+        "if each.condition and (each.is_meant or each.condition.configuration is not None)",
+        "if each.condition and each.is_meant",
+        "misplaced-disks",
     ),
     "a changer asks as seldom as a long lease has heartbeats": Bug(
         Changer,

@@ -136,6 +136,8 @@ def test_promises_hold_while_the_voters_are_changed(workload: str) -> None:
     [
         ("installations", 0, "installations"),
         ("mixed-disks", 100, "configurations"),
+        ("misplaced-disks", 0, "UsageError of a force"),
+        ("misplaced-disks", 1, "UsageError of a force"),
         ("set-back-disks", 100, "configurations"),
         ("small-changes", 100, "configurations"),
         ("huge-times", 0, "formed by the oldest protocol"),

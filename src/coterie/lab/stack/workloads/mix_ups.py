@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 UNRECORDED_LEASES = 4  # in which programs go on, when they have had the time to call every address
 MIXED_UP_SECONDS = 3.0  # at least, for nodes to start and to be called
-APART_LEASES = 3.0  # that programs see one part of the nodes each
+APART_LEASES = 6.0  # that programs see one part of the nodes each
 FORMER_HOSTS = 6  # addresses that nodes had long ago, and that lead nowhere
 FORMING_SECONDS = 5.0  # within which an installation forms when nothing goes wrong
 # A disk that was set back has forgotten promises, votes and tokens. The pages on change and backup promise
@@ -228,8 +228,8 @@ class MisplacedDisks(Installations):
     """Two nodes of three answer with disks that are not theirs, and an operator forces against all advice.
 
     They have the disks of each other, or those of an earlier installation. No disk is lost, so the force has to be
-    refused: when the disks are back the two are a quorum that knows nothing of it. Just then one half of the programs reaches
-    these two alone, and the other half the third node.
+    refused: when the disks are back the two are a quorum that knows nothing of it. Just then one half of the programs is
+    started again and reaches these two alone, and the other half the third node.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ()
@@ -257,18 +257,21 @@ class MisplacedDisks(Installations):
         for pair in apart:
             cut = Fault("cut", begins + lasts, APART_LEASES * lease, *pair)
             self.world.at(cut.at, inject, self.scene, cut)
+        for program in self.programs[1::2]:
+            kill = Fault("kill", begins + lasts, 0.1 * lease, program)
+            self.world.at(kill.at, inject, self.scene, kill)
         self._settled_at = begins + lasts + (APART_LEASES + CALM_LEASES) * lease
         self.stop_at = self._settled_at + (CALM_LEASES + 1) * lease
 
     async def _administer(self, process: Process) -> None:
-        """Force whenever two nodes answer that are not the voters, until the disks are back."""
+        """Force whenever nodes answer in the place of voters, until the disks are back."""
         visit = self._visit_of(process)
         while self.world.now < self._settled_at:
             await asyncio.sleep(0.2 * self.plan.lease)
             try:
                 standing = await look(visit)
                 gone = [each for each in standing.voters if each.seat in standing.gone]
-                if len(gone) == 2 and not any(_is_silent(each) for each in gone):
+                if gone and not any(_is_silent(each) for each in gone):
                     left = [each.name for each in standing.voters if each.seat in standing.up]
                     await force(standing, check_force(standing, left))
                     self.scene.counts["forced against all advice"] += 1
