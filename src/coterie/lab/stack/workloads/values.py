@@ -10,7 +10,7 @@ from coterie.lab.stack.scene import faults
 from coterie.lab.stack.scene.monitors import ValueMonitor
 from coterie.lab.stack.workloads.changes import Changes
 from coterie.lab.stack.workloads.locks import LeasedLocks
-from coterie.lab.stack.workloads.operators import Forces
+from coterie.lab.stack.workloads.operators import AfterLoss, Forces
 from coterie.locks import connect
 
 if TYPE_CHECKING:
@@ -116,8 +116,12 @@ class ChangedValues(UsesValues, Changes):
     """Values while voters, weights and leases are changed."""
 
 
-class ForcedValues(UsesValues, Forces):
+class ForcedValues(UsesValues, AfterLoss):
     """Values of which the newest versions are lost with a quorum of disks, and administrators go on with what is left."""
+
+    sizes = Forces.sizes
+    kinds = Forces.kinds
+    faults_most = Forces.faults_most
 
 
 async def _take(
