@@ -51,7 +51,7 @@ class Costs(NamedTuple):
 
 
 COSTS = {
-    "etcd": Costs(2, 1, 1, 4),
+    "etcd": Costs(2, 1, 1, 6),  # renewals are reads there, two in each beat
     "valkey": Costs(2, 1, 2, 4),
     "mariadb": Costs(2, 1, 4, 4),  # a turn with the ring and the look that follows it
     "nats": Costs(3, 3, 6, 10),  # a turn of 5, and renewals of 3

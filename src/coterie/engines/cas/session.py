@@ -178,7 +178,7 @@ class CasSession:
     # The lease
 
     async def _renew(self) -> None:
-        pause = self.lease / BEATS_PER_LEASE
+        pause = self._period
         while not self._lost:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -217,7 +217,13 @@ class CasSession:
         self._learn(renewal)
         if renewal.entries > len(self._entries):
             await self._disown()
-        return self.lease / BEATS_PER_LEASE
+        return self._period
+
+    @property
+    def _period(self) -> float:
+        """The time from one renewal to the next, which is also how late the end of another session may be noticed."""
+        period = self.lease / BEATS_PER_LEASE
+        return period / 2 if self._steps.renews_by_reading else period
 
     def _learn(self, renewal: Renewal) -> None:
         """Observe the past, and the neighbour: so those that live observe all sessions."""

@@ -84,6 +84,10 @@ class Steps(Protocol):
     def carries(self) -> bool:
         """Whether a `join` leaves an entry of another lock in the same request."""
 
+    @property
+    def renews_by_reading(self) -> bool:
+        """Whether a renewal writes nothing: then it is made twice as often, for what it shows of other sessions."""
+
     async def open(self) -> tuple[float, ServerPast]:
         """Begin the session with counter 0; return when that was sent."""
 

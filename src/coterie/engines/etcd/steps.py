@@ -104,6 +104,9 @@ class EtcdSteps:
     """The requests of one session."""
 
     carries = True
+    renews_by_reading = (
+        True  # and the hint of a dead session goes late, so that every part of a lease counts
+    )
 
     def __init__(self, channel: EtcdChannel, session: str, participant: str, lease: float) -> None:
         """Prepare; the channel is open."""

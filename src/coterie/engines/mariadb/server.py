@@ -119,6 +119,7 @@ class MariadbSteps:
     """The requests of one session, over one connection after the other."""
 
     carries = True
+    renews_by_reading = False
 
     def __init__(
         self, server: MariadbServer, url: ServerUrl, session: str, participant: str, lease: float

@@ -145,6 +145,7 @@ class NatsSteps:
     """The requests of one session."""
 
     carries = False  # it would take a request of its own
+    renews_by_reading = False
 
     def __init__(self, server: NatsServer, session: str, participant: str, lease: float) -> None:
         """Prepare; the first step connects."""

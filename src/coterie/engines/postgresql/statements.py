@@ -37,6 +37,8 @@ SETTINGS = {
     # these are full of rows that have gone: each lock is two.
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
+    # What does read a whole table counts as costly then, and would be compiled each time, for tenths of a second.
+    "jit": "off",
     # Rows of unlogged tables need no flush; what must survive a crash asks for it.
     "synchronous_commit": "off",
 }

@@ -155,6 +155,7 @@ class S3Steps:
     """The requests of one session."""
 
     carries = False  # it would take a request of its own
+    renews_by_reading = False
 
     def __init__(
         self, server: S3Server, bucket: Bucket, session: str, participant: str, lease: float
