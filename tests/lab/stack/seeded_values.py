@@ -1,8 +1,9 @@
-"""Lines by which programs read the values of a cluster without the lock, broken one at a time: seeds have to notice each."""
+"""Lines by which values of a cluster are read without the lock and over a force, broken one at a time: seeds have to notice each."""
 
 from __future__ import annotations
 
 from coterie.algorithms.mutex.quorum.leased.claimed import ClaimedValue
+from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.client.free_reader import FreeReader
 from tests.lab.stack.seeded_bugs import Bug
 
@@ -16,5 +17,8 @@ VALUES: dict[str, Bug] = {
     ),
     "each round of a reader is a question for itself": Bug(
         FreeReader, "if number != self._number:", "if True:", "values", first=50199
+    ),
+    "values that are left after a force are not doubtful": Bug(
+        Voter, "            self.register.doubt()\n", "", "forced-values", first=44
     ),
 }

@@ -11,14 +11,15 @@ from tests.lab.stack.test_seeded_bugs import noticed
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_that_cannot_be_read_is_noticed(name: str) -> None:
+def test_a_broken_rule_of_values_is_noticed(name: str) -> None:
     with seeded(VALUES[name]):
         assert noticed(VALUES[name])
 
 
 # A hold of two minutes over which the workload has to wait; and a reader to whom each question brings another hold.
 @pytest.mark.parametrize(
-    ("workload", "seed"), [("values", 50083), ("values", 50199), ("changed-values", 40455)]
+    ("workload", "seed"),
+    [("values", 50083), ("values", 50199), ("changed-values", 40455), ("forced-values", 44)],
 )
 def test_all_calls_come_to_an_end(workload: str, seed: int) -> None:
     outcome = run_seed(seed, workload)

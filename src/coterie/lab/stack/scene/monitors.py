@@ -277,6 +277,13 @@ class ValueMonitor:
             history.until, history.decided = token, rank
         self.reads += 1
 
+    def restart(self, lock: str, data: bytes | None) -> None:
+        """Take note of a value that says of itself that later ones may be lost: nothing counts but what follows."""
+        history = self.history(lock)
+        possible = history.deletions if data is None else [history.ranks[data]]
+        history.floor = min(history.floor, max(possible))
+        history.decided, history.until = (0, 0), 0
+
 
 class ConfigurationMonitor:
     """One decision for each number, and disks that never go back to an earlier one."""

@@ -56,7 +56,7 @@ from coterie.lab.stack.workloads.outages import (
 )
 from coterie.lab.stack.workloads.store import Bank, DisksOfSites, FarBank, LivesOfSites
 from coterie.lab.stack.workloads.store_mixture import Mixture
-from coterie.lab.stack.workloads.values import ChangedValues, Values
+from coterie.lab.stack.workloads.values import ChangedValues, ForcedValues, Values
 from coterie.lab.stack.workloads.witnesses import Witnesses
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "change-disks": ChangesAndDisks,
     "values": Values,
     "changed-values": ChangedValues,
+    "forced-values": ForcedValues,
     "installations": Installations,
     "mixed-disks": MixedDisks,
     "set-back-disks": SetBackDisks,

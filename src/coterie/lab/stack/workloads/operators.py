@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -34,7 +35,15 @@ SHORTER = 0.1  # of the lease that was in the file first
 LEASE_DELAYS = 20  # one way, that it lasts at least, if the first one did
 LATE_SECONDS = 0.5  # that a look at the nodes is late, and turns of event loops are
 REST_SECONDS = 5.0  # of nodes, while a file is edited
-TWO_CLUSTERS = ("exclusion", "tokens", "told", "finished", "calm")
+TWO_CLUSTERS = (
+    "exclusion",
+    "tokens",
+    "told",
+    "finished",
+    "calm",
+    "values go back",
+    "values decided",
+)
 
 
 class SmallChanges(Changes):
@@ -128,10 +137,9 @@ class AfterLoss(Changes):
                 raise
             self.scene.counts[f"two clusters by two forces: {error.name}"] += 1
 
-    def _judge_error(self, process: Process, use: str, error: Exception) -> None:
+    def calm_from(self) -> float:
         """Expect no calm where disks were lost: what is held is lost by a force, as it says, and waits end later."""
-        if not self.scene.counts["quorums lost"]:
-            super()._judge_error(process, use, error)
+        return math.inf if self.scene.counts["quorums lost"] else super().calm_from()
 
 
 class Forces(AfterLoss):

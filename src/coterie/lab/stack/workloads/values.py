@@ -10,14 +10,16 @@ from coterie.lab.stack.scene import faults
 from coterie.lab.stack.scene.monitors import ValueMonitor
 from coterie.lab.stack.workloads.changes import Changes
 from coterie.lab.stack.workloads.locks import LeasedLocks
+from coterie.lab.stack.workloads.operators import AfterLoss, Forces
 from coterie.locks import connect
 
 if TYPE_CHECKING:
     from random import Random
 
+    from coterie.lab.stack.scene.monitors import ValueHistory
     from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
-    from coterie.locks import Acquirable, Coordinator, Held
+    from coterie.locks import Acquirable, Coordinator, Held, Value
 
 LARGE_BYTES = 3_000  # more than comes along with a vote
 
@@ -44,8 +46,7 @@ class ValueUses:
         before = self._monitor.begin_read(held.name)
         found = await held.read()
         if process.is_alive:
-            data = None if found is None else found.data
-            self._monitor.end_read(held.name, before, data, held.token)
+            self._judge(held.name, before, found, held.token)
             self._scene.counts["values read"] += 1
 
     async def _write(self, process: Process, held: Held, number: int, random: Random) -> None:
@@ -64,53 +65,63 @@ class ValueUses:
         before = self._monitor.begin_read(name)
         found = await coordinator.read(name)
         if process.is_alive:
-            self._monitor.end_read(name, before, None if found is None else found.data, None)
+            self._judge(name, before, found, None)
             self._scene.counts["values seen"] += 1
 
+    def _judge(
+        self, name: str, before: ValueHistory, found: Value | None, token: int | None
+    ) -> None:
+        """Judge what was read.
 
-class Values(LeasedLocks):
+        After a force it may be older than what was acknowledged, if it says so; that there was a later value, one that
+        is gone cannot say.
+        """
+        data = None if found is None else found.data
+        if self._scene.counts["quorums lost"] and (found is None or found.doubtful):
+            self._scene.counts["values read in doubt"] += 1
+            self._monitor.restart(name, data)
+        else:
+            self._monitor.end_read(name, before, data, token)
+
+
+class UsesValues(LeasedLocks):
+    """Programs that take locks for their values, each with a task that reads without the lock."""
+
+    uses: ClassVar[tuple[str, ...]] = ("exclusive", "exclusive", "exclusive", "try", "timeout")
+
+    def __init__(self, scene: Scene) -> None:
+        """Prepare for one run."""
+        super().__init__(scene)
+        self._values = ValueUses(self)
+
+    async def program(self, process: Process) -> None:
+        """Use locks with their values, and look at them."""
+        async with connect(self.url()) as coordinator, asyncio.TaskGroup() as group:
+            group.create_task(self._use(process, coordinator, 0))
+            group.create_task(_look_on(self, self._values, process, coordinator))
+
+    async def _take(
+        self, process: Process, wanted: Acquirable[Any], use: str, random: Random
+    ) -> None:
+        await _take(self, self._values, process, wanted, random)
+
+
+class Values(UsesValues):
     """Values on a cluster that is not changed."""
 
     kinds: ClassVar[tuple[str, ...]] = (*faults.LEASED, *faults.DISKS)
-    uses: ClassVar[tuple[str, ...]] = ("exclusive", "exclusive", "exclusive", "try", "timeout")
-
-    def __init__(self, scene: Scene) -> None:
-        """Prepare for one run."""
-        super().__init__(scene)
-        self._values = ValueUses(self)
-
-    async def program(self, process: Process) -> None:
-        """Use locks with their values, and look at them."""
-        async with connect(self.url()) as coordinator, asyncio.TaskGroup() as group:
-            group.create_task(self._use(process, coordinator, 0))
-            group.create_task(_look_on(self, self._values, process, coordinator))
-
-    async def _take(
-        self, process: Process, wanted: Acquirable[Any], use: str, random: Random
-    ) -> None:
-        await _take(self, self._values, process, wanted, random)
 
 
-class ChangedValues(Changes):
+class ChangedValues(UsesValues, Changes):
     """Values while voters, weights and leases are changed."""
 
-    uses: ClassVar[tuple[str, ...]] = ("exclusive", "exclusive", "exclusive", "try", "timeout")
 
-    def __init__(self, scene: Scene) -> None:
-        """Prepare for one run."""
-        super().__init__(scene)
-        self._values = ValueUses(self)
+class ForcedValues(UsesValues, AfterLoss):
+    """Values of which the newest versions are lost with a quorum of disks, and administrators go on with what is left."""
 
-    async def program(self, process: Process) -> None:
-        """Use locks with their values, and look at them."""
-        async with connect(self.url()) as coordinator, asyncio.TaskGroup() as group:
-            group.create_task(self._use(process, coordinator, 0))
-            group.create_task(_look_on(self, self._values, process, coordinator))
-
-    async def _take(
-        self, process: Process, wanted: Acquirable[Any], use: str, random: Random
-    ) -> None:
-        await _take(self, self._values, process, wanted, random)
+    sizes = Forces.sizes
+    kinds = Forces.kinds
+    faults_most = Forces.faults_most
 
 
 async def _take(
