@@ -298,6 +298,30 @@ async def test_a_server_that_takes_no_request_is_said_to_be_the_reason() -> None
         assert await asked is not None
 
 
+def asked(server: MemoryServer, since: int) -> set[str]:
+    """Return the locks that were asked for after so many requests."""
+    return {ticket.lock for _, ticket in server.tried[since:]}
+
+
+@pytest.mark.parametrize("several", ["semaphore", "any"])
+@in_loop
+async def test_a_wait_for_any_of_several_outlasts_a_trouble_of_the_server(several: str) -> None:
+    """As that for one lock does; whoever does not wait is told of it."""
+    server = MemoryServer()
+    async with program(server) as c:
+        server.trouble = "no space left"
+        wanted = c.semaphore("s", 2) if several == "semaphore" else c.lock_any("a", "b")
+        with pytest.raises(Unavailable, match="no space left"):
+            await wanted.acquire(blocking=False)
+        tried = len(server.tried)
+        waiting = asyncio.create_task(wanted.acquire())
+        await until(lambda: waiting.done() or len(asked(server, tried)) == 2)
+        server.trouble = ""
+        held = await waiting
+        assert held is not None
+        await held.release()
+
+
 @in_loop
 async def test_a_lock_is_given_back_although_its_program_may_not_join_again() -> None:
     """A server that is full takes no entry, and those that stand in the queue go on."""

@@ -158,7 +158,7 @@ class Semaphore(Acquirable[Held]):
                 f"all {len(self._slots)} permits of {self.name!r} are held by this task already,"
                 " so it would wait for itself"
             )
-        granted = await try_any(others, owner)
+        granted = await try_any(others, owner, patience)
         if granted is not None or not patience.wait:
             return granted
         warning = asyncio.ensure_future(

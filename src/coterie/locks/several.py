@@ -7,7 +7,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coterie.errors import LockLost, NotHeld, UsageError
+from coterie.errors import LockLost, NotHeld, Unavailable, UsageError
 from coterie.locks.held import HeldAll, Holding, give_back_all, wake
 from coterie.locks.lock import AT_ONCE, Acquirable
 from coterie.system.aio import to_the_end
@@ -91,16 +91,23 @@ class LockAny(Acquirable[Part]):
 
     async def _obtain(self, owner: Owner, patience: Patience) -> Part | None:
         """Take the first that is free; if none is, wait for all of them and take one."""
-        granted = await try_any(self._parts, owner)
+        granted = await try_any(self._parts, owner, patience)
         if granted is not None or not patience.wait:
             return granted
         return await wait_any(self._session, self._parts, owner, patience)
 
 
-async def try_any(parts: Sequence[Acquirable[Part]], owner: Owner) -> Part | None:
+async def try_any(
+    parts: Sequence[Acquirable[Part]], owner: Owner, patience: Patience
+) -> Part | None:
     """Take the first that is free, if one is."""
     for part in parts:
-        holding = await part._take(owner, AT_ONCE)
+        try:
+            holding = await part._take(owner, AT_ONCE)
+        except Unavailable:
+            if not patience.wait:
+                raise
+            return None  # a wait outlasts it, or ends with this error itself
         if holding is not None:
             return holding
     return None
