@@ -141,9 +141,12 @@ def work(held: coterie.Held | coterie.sync.Held, log: int, *, shared: bool) -> I
     """Write down a hold as long as it is valid; yield the pauses in between."""
     entered = time.monotonic()
     said = f"{os.getpid()} {held.name} {int(shared)} {held.token} {entered}"
+    # A program may be stopped between its grant and here; it has no hold then. One that is valid now has been so since
+    # it was entered.
+    if not held.valid:
+        return
     os.write(log, f"{said} {entered}\n".encode())
     until = entered + random.choice(HOLD_SECONDS)
-    # A hold that is valid now has been so since it was entered.
     while (asked := time.monotonic()) < until and held.valid:
         yield HOLD_SECONDS[0] / 4
         if held.valid:  # a long pause lies behind us, perhaps
