@@ -129,7 +129,7 @@ async def test_an_entry_that_no_task_knows_is_removed_by_its_program(tmp_path: P
         async with coterie.connect(made.url()) as ann, coterie.connect(made.url()) as bob:
             async with ann.lock("y"):
                 (session,) = {line[0][0].split(b".")[1].decode() for line in lines(client, "y")}
-            words = (session, 1, "x", f"x.{session}.999", AUTHOR, "")
+            words = (session, 1, "x", f"x.{session}.999", AUTHOR, "", "")
             client.eval(scripts.JOIN.text, 0, *words)
             assert lines(client, "x")
             async with bob.lock("x"):

@@ -226,7 +226,7 @@ BUGS: dict[str, Bug] = {
         "return life != self._life and incarnation < self._incarnation",
         "return False",
         "store-lives",
-        first=121,
+        first=204,
     ),
     "letters for a node that is back are dropped": Bug(
         Peer,
@@ -296,7 +296,7 @@ BUGS: dict[str, Bug] = {
         "self.voter.abstains_until = max(own, self._outlasts)",
         "self.voter.abstains_until = float('-inf')",
         "new-disks",
-        first=271,
+        first=178,
     ),
     "those that share pass those that waited before": Bug(
         Claim,

@@ -182,30 +182,37 @@ async def _ask_others(
     credentials = membership.credentials(security.secret_bytes())
     tls = security.client_context()
 
-    async def ask(name: str, address: Address) -> None:
+    async def ask(address: Address) -> str | Exception:
         try:
             async with consult(address, credentials, tls) as talk:
                 if talk.number > voting.membership.configuration.number:
                     # sometimes: a node that starts is behind the others
                     await _learn_from(talk, address, voting)
-                friends.append(talk.node)
-        except OtherInstallationError as error:
-            logger.warning(
-                "node %(node)s does not follow %(peer)s: %(reason)s",
-                {"node": voting.node, "peer": name, "reason": error},
-                extra={"event": "other-installation"},
-            )
-            with contextlib.suppress(*TROUBLES):
-                strangers[name] = await _ask_stranger(address, membership, security)
+                return talk.node
         except TROUBLES as error:
-            logger.debug(
-                "node %(node)s cannot ask %(peer)s: %(reason)s",
-                {"node": voting.node, "peer": name, "reason": error},
-                extra={"event": "node-unasked"},
-            )
+            return error
 
     # At the same time: one that hangs, or an address that leads nowhere, keeps none of the others waiting.
-    await asyncio.gather(*(ask(name, address) for name, address in others(config, voting)))
+    asked = list(others(config, voting))
+    answers = await asyncio.gather(*(ask(address) for _, address in asked))
+    for (name, address), answer in zip(asked, answers, strict=True):
+        match answer:
+            case str():
+                friends.append(answer)
+            case OtherInstallationError():
+                logger.warning(
+                    "node %(node)s does not follow %(peer)s: %(reason)s",
+                    {"node": voting.node, "peer": name, "reason": answer},
+                    extra={"event": "other-installation"},
+                )
+                with contextlib.suppress(*TROUBLES):
+                    strangers[name] = await _ask_stranger(address, membership, security)
+            case _:
+                logger.debug(
+                    "node %(node)s cannot ask %(peer)s: %(reason)s",
+                    {"node": voting.node, "peer": name, "reason": answer},
+                    extra={"event": "node-unasked"},
+                )
     # A file may name another installation's nodes beside ours that answer where they are on record.
     return friends, {name: known for name, known in strangers.items() if name not in friends}
 

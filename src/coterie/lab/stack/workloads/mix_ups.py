@@ -340,10 +340,9 @@ class Renumbering(Changes):
         await asyncio.sleep(self._search_seconds + UNRECORDED_LEASES * self.plan.lease)
         await super()._administer_in_peace(process, administrator, random)
 
-    def _judge_error(self, process: Process, use: str, error: Exception) -> None:
-        """Accept no loss when each node can have been found, whatever is on record."""
-        if self.world.now > self.plan.quiet_from + self._search_seconds:
-            LeasedLocks._judge_error(self, process, use, error)  # noqa: SLF001
+    def calm_from(self) -> float:
+        """Return when each node can have been found, whatever is on record."""
+        return max(LeasedLocks.calm_from(self), self.plan.quiet_from + self._search_seconds)
 
     def finish(self) -> None:
         """See that the last change has left each address on record where its node is."""
