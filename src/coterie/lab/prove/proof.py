@@ -125,25 +125,31 @@ def wrong(theory: Theory, question: Question) -> tuple[list[Any], Any]:
     return [*happens, theory.fails(question.clause, meaning)[0]], meaning
 
 
-def limited(effort: float) -> Any:
+def limited(effort: float, context: Any = None) -> Any:
     """Return a solver that gives up after this many million steps."""
-    solver = z3.Solver()
+    solver = z3.Solver(ctx=context)
     solver.set("rlimit", int(effort * 1_000_000))
     return solver
 
 
 def decide(claims: list[Any], effort: float = EFFORT, seed: int = 0) -> Result:
-    """Return whether no state fulfils all claims: then what they deny is proved."""
-    answer, _ = solve(claims, effort, seed)
+    """Return whether no state fulfils all claims: then what they deny is proved.
+
+    In a context of its own, or earlier questions of this process would have a say in which ones are decided.
+    """
+    context = z3.Context()
+    answer, _ = solve([claim.translate(context) for claim in claims], effort, seed, context)
     if answer == z3.unknown:
         return "unknown"
     return "proved" if answer == z3.unsat else "fails"
 
 
-def solve(claims: list[Any], effort: float = EFFORT, seed: int = 0) -> tuple[Any, Any]:
+def solve(
+    claims: list[Any], effort: float = EFFORT, seed: int = 0, context: Any = None
+) -> tuple[Any, Any]:
     """Return the answer of the first try that has one, and the solver, which knows a state if there is one."""
     for share, luck, search in TRIES:
-        solver = limited(effort * share)
+        solver = limited(effort * share, context)
         solver.set("smt.random_seed", luck + seed)
         solver.set("smt.mbqi", search)
         solver.add(claims)
