@@ -48,7 +48,7 @@ EDGES: dict[str, Bug] = {
         "system.random().randint(1, LEAPS_MAX)",
         "1",
         "two-forces",
-        first=21,
+        first=18,
     ),
     "a force goes on while nodes with the disks of others answer": Bug(
         force_command._check_given_up,  # noqa: SLF001

@@ -19,6 +19,6 @@ VALUES: dict[str, Bug] = {
         FreeReader, "if number != self._number:", "if True:", "values", first=50199
     ),
     "values that are left after a force are not doubtful": Bug(
-        Voter, "            self.register.doubt()\n", "", "forced-values", first=44
+        Voter, "            self.register.doubt()\n", "", "forced-values", first=48
     ),
 }
