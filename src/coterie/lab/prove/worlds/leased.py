@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from coterie.algorithms.mutex.quorum.leased.ballot import Tenure
     from coterie.algorithms.mutex.quorum.leased.frames import SessionName
+    from coterie.lab.prove.plain import Things
     from coterie.process import Outbox
 
 LAPSE = "lapse"  # of some time at a participant
@@ -275,6 +276,16 @@ TIMES: dict[str, Any] = {
     "interval": 2,
     "reserve": 3,
 }
+
+
+def things_of(processes: Sequence[Any]) -> Things:
+    """Return the voters, the participants and the quorums, which a page takes for its sorts of that name."""
+    quorums = processes[0].participant.quorums.quorums
+    return {
+        "Voter": [process.me for process in processes if process.voter is not None],
+        "Participant": [process.me for process in processes if process.voter is None],
+        "Quorum": [tuple(sorted(quorum)) for quorum in quorums],
+    }
 
 
 def watched(voters: int, participants: int, restarts: int) -> list[Watched]:

@@ -21,11 +21,12 @@ from coterie.algorithms.mutex.quorum.leased.process import LOCK
 from coterie.lab.prove import Page, Real, Thing, become, each, every, later, none, some, when
 from coterie.lab.prove.link import ANYWHERE, Link, Snapshot, Trial, UnmappedError
 from coterie.lab.prove.worlds.clocked_leased import LEASE, RATE_ERROR, clocked, clocked_walk
+from coterie.lab.prove.worlds.leased import things_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coterie.lab.prove.plain import State, Things
+    from coterie.lab.prove.plain import State
     from coterie.lab.prove.terms import Formula
     from coterie.lab.prove.worlds.leased import Watched
 
@@ -569,20 +570,11 @@ def _place(action: str, args: tuple[Any, ...], _: Sequence[Any]) -> int:
             return int(args[0][1])
 
 
-def _things(processes: Sequence[Any]) -> Things:
-    quorums = processes[0].participant.quorums.quorums
-    return {
-        "Voter": [process.me for process in processes if process.voter is not None],
-        "Participant": [process.me for process in processes if process.voter is None],
-        "Quorum": [tuple(sorted(quorum)) for quorum in quorums],
-    }
-
-
 LINK = Link(
     "leased",
     _state,
     sorts=(),
-    things=_things,
+    things=things_of,
     fixed=lambda processes: {
         "member": lambda voter, quorum: voter in quorum,
         "who": lambda session: session[0],

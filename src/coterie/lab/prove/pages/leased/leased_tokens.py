@@ -23,12 +23,12 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 from coterie.algorithms.mutex.quorum.leased.process import LOCK
 from coterie.lab.prove import Int, Page, Thing, choose, each, every, later, none, some, when
 from coterie.lab.prove.link import Link, Snapshot, Trial
-from coterie.lab.prove.worlds.leased import is_of, watched
+from coterie.lab.prove.worlds.leased import is_of, things_of, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coterie.lab.prove.plain import State, Things
+    from coterie.lab.prove.plain import State
     from coterie.lab.prove.terms import Formula
     from coterie.lab.prove.worlds.leased import Given
     from coterie.lab.prove.worlds.leased import Hold as Held
@@ -481,20 +481,11 @@ def _place(action: str, args: tuple[Any, ...], _: Sequence[Any]) -> int:
             return int(args[0][0])
 
 
-def _things(processes: Sequence[Any]) -> Things:
-    quorums = processes[0].participant.quorums.quorums
-    return {
-        "Voter": [process.me for process in processes if process.voter is not None],
-        "Participant": [process.me for process in processes if process.voter is None],
-        "Quorum": [tuple(sorted(quorum)) for quorum in quorums],
-    }
-
-
 LINK = Link(
     "leased",
     _state,
     sorts=(),
-    things=_things,
+    things=things_of,
     fixed=lambda processes: {
         "member": lambda voter, quorum: voter in quorum,
         "at": lambda vote: vote[0],
