@@ -54,8 +54,8 @@ class Watched:
     complaints: list[str] = field(default_factory=list)
 
     def judge(self) -> None:
-        assert not self.outside
-        assert not self.complaints
+        assert not self.outside, self.outside
+        assert not self.complaints, self.complaints
 
 
 @contextlib.contextmanager

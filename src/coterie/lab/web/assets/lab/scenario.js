@@ -48,8 +48,10 @@ function Bound({ name }) {
 export function Scenario() {
   const fold = useRef(null);
   useEffect(() => { // on a narrow page the run comes first
+    const shown = fold.current;
+    if (shown === null) return undefined; // another page has come before this one was painted
     const wide = matchMedia("(min-width: 52.01rem)");
-    const set = () => { fold.current.open = wide.matches && task.value === null; };
+    const set = () => { shown.open = wide.matches && task.value === null; };
     set();
     wide.addEventListener("change", set);
     return () => wide.removeEventListener("change", set);
