@@ -30,7 +30,7 @@ import uvloop
 import coterie
 import coterie.sync
 from coterie.lab.servers.catalogue import Running, forgetful_valkey, with_clock
-from coterie.lab.servers.faults import Faults
+from coterie.lab.servers.faults import TrialFaults
 from coterie.lab.servers.postgresql import PostgresqlSupplier, postgresql
 from coterie.lab.servers.proxy import Proxy
 from coterie.lab.servers.supplier import CUTS
@@ -199,7 +199,7 @@ class Trial:
 
     async def run(self, rounds: int) -> None:
         """Let faults happen, each after the engine has recovered from the one before."""
-        faults = Faults(self, self.supplier, self.move, self.draw)
+        faults = TrialFaults(self, self.supplier, self.move, self.draw)
         near, far = faults.of_one() | {"break": self._break}, faults.of_all()
         if isinstance(self.supplier, WatchedRedis):
             far |= self._faults_of_sentinels(far)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coterie.lab.lock_audit.adapter import Place
+    from coterie.lab.lock_audit.adapter import LockPlace
 
 
 class ExclusiveFile:
@@ -32,6 +32,6 @@ class ExclusiveFile:
         self.path.unlink()
 
 
-def lock(place: Place, name: str) -> ExclusiveFile:
+def lock(place: LockPlace, name: str) -> ExclusiveFile:
     """Return the lock of that name."""
     return ExclusiveFile(Path(place.folder) / name)

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import coterie.sync
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         try:
             supplier = stack.enter_context(SUPPLIERS[request.param](tmp_path / "server"))
-        except Missing as error:
+        except ServerMissing as error:
             leave_out(error)
         yield f"coterie+{supplier.url()}"
 

@@ -60,7 +60,7 @@ ONLY_SUBCLASSES = {
     "coterie.algorithms.mutex.quorum.maekawa.displaced.Displaced": VARIANT,
     "coterie.algorithms.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
     "coterie.lab.prove.terms.Ordered": "a sort; those that pages derive stand in other packages",
-    "coterie.lab.servers.child.Missing": "its heir comes with the system, so its lack is no failure of tests",
+    "coterie.lab.servers.child.ServerMissing": "its heir comes with the system, so its lack is no failure of tests",
     "coterie.lab.servers.valkey.ValkeySupplier": "its heir has a clock to be moved, which not every machine can give",
     "coterie.lab.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
     "coterie.lab.stack.workloads.election.Leaders": "a workload beside the same one with more kinds of faults",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 from tests.processes import Directory
 
@@ -34,7 +34,7 @@ def engine_server(kind: str, folder: Path) -> Iterator[EngineServer]:
     with contextlib.ExitStack() as stack:
         try:
             supplier = stack.enter_context(SUPPLIERS[kind](folder / "server"))
-        except Missing as error:
+        except ServerMissing as error:
             leave_out(error)
         server = EngineServer(supplier, folder)
         stack.callback(server.end)

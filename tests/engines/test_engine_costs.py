@@ -19,7 +19,7 @@ from coterie.engines.postgresql.connection import LockConnection
 from coterie.engines.queue import desk
 from coterie.engines.redis.server import RedisConnection
 from coterie.engines.zookeeper.connection import ZooKeeperConnection
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from tests.cluster.local_cluster import PATIENCE_SECONDS
 from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 
@@ -94,7 +94,7 @@ def server_of(kind: str, folder: Path) -> Iterator[Supplier]:
     with contextlib.ExitStack() as stack:
         try:
             yield stack.enter_context(SUPPLIERS[kind](folder / "server"))
-        except Missing as error:
+        except ServerMissing as error:
             leave_out(error)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from tests.cluster.local_cluster import COTERIE, Program
 from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 
@@ -47,7 +47,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
                 check=True,
             )
             yield server + LEASE
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
 
 

@@ -14,7 +14,7 @@ import pytest
 import coterie
 from coterie.engines.etcd.channel import TLS_ADVICE
 from coterie.errors import ConfigError
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from coterie.lab.servers.etcd import EtcdSupplier
 from coterie.lab.servers.proxy import DOWN, UP, Proxy
 from tests.cli.engine_servers import EngineServer, engine_server
@@ -90,7 +90,7 @@ def test_a_wrong_certificate_is_a_mistake_and_not_an_outage(tmp_path: Path) -> N
         supplier = EtcdSupplier(
             "etcd", tmp_path, 1, *options, "--trusted-ca-file", files["ca"], "--client-cert-auth"
         )
-    except Missing as missing:
+    except ServerMissing as missing:
         pytest.skip(str(missing))
 
     async def refusal(host: str, ca: str, certificate: str) -> str:

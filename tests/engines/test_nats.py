@@ -26,7 +26,7 @@ from coterie.engines.nats.stream import LockStream, TooMany
 from coterie.engines.queue.server import Author, Ticket
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, Unavailable, UsageError
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from tests.cluster.certificates import certificates
 from tests.engines.conformance.suppliers import leave_out
 from tests.engines.conformance.users import Users
@@ -49,7 +49,7 @@ EXCLUSIVE, OTHER = Ticket("x", False, 1), Ticket("x", False, 2)
 @pytest.fixture(scope="module")
 def server() -> Iterator[NatsTestServer]:
     if MISSING:
-        leave_out(Missing(MISSING))
+        leave_out(ServerMissing(MISSING))
     with NatsTestServer() as started:
         yield started
 

@@ -12,7 +12,7 @@ import pytest
 
 import coterie
 from coterie.cluster.membership.ports import free_ports
-from coterie.lab.servers.child import Absent
+from coterie.lab.servers.child import SystemServerMissing
 from coterie.lab.servers.postgresql import MISSING, PASSWORD, UNPRIVILEGED, USER, PostgresqlServer
 from tests.engines.conformance.suppliers import leave_out
 from tests.locks.memory import in_loop
@@ -116,7 +116,7 @@ def test_a_standby_that_has_not_heard_of_any_lock_waits_for_the_leases_all_the_s
 def pgbouncer(server: PostgresqlServer, folder: Path, mode: str) -> Iterator[int]:
     """Run a pooler before a server, and yield its port."""
     if not PGBOUNCER.exists():
-        leave_out(Absent(f"there is no {PGBOUNCER}: apt-get install pgbouncer"))
+        leave_out(SystemServerMissing(f"there is no {PGBOUNCER}: apt-get install pgbouncer"))
     (port,) = free_ports(1)
     settings = {
         "listen_addr": "127.0.0.1",

@@ -10,7 +10,7 @@ import redis
 
 import coterie
 from coterie.engines.redis import scripts
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from coterie.lab.servers.valkey import ValkeySupplier, valkey
 from tests.engines.conformance.suppliers import leave_out
 from tests.engines.lease_world import PAST, Records
@@ -97,7 +97,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeySupplier]
     try:
         with valkey(folder) as made:
             yield made
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
 
 

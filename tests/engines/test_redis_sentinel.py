@@ -18,7 +18,7 @@ from coterie.cli import run
 from coterie.engines.redis.examination import examine_views
 from coterie.engines.redis.sentinel import PrimaryAddress, SentinelView
 from coterie.errors import ConfigError, Unavailable, UsageError
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from coterie.locks.status import find_source
 from tests.cluster.certificates import certificates
 from tests.engines.conformance.suppliers import leave_out
@@ -41,7 +41,7 @@ def redises(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedRedis]:
     try:
         with watched(tmp_path_factory.mktemp("watched")) as made:
             yield made
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
 
 
@@ -138,7 +138,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedRedis]:
         guard = RedisGuard("one", "another", folder)
         with watched(folder / "servers", redis_program(), guard) as made:
             yield made
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
 
 

@@ -18,7 +18,7 @@ from coterie.engines.s3.http import HttpClient
 from coterie.engines.s3.records import DEAD, Keys, QueuedEntry, QueueObject, write
 from coterie.engines.s3.server import S3Server, S3Steps
 from coterie.errors import ConfigError, Unavailable
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from tests.cluster.local_cluster import PATIENCE_SECONDS
 from tests.engines.conformance.suppliers import leave_out
 from tests.engines.conformance.users import Users
@@ -44,7 +44,7 @@ QUEUE = NAMES.queue("x")
 @pytest.fixture(scope="module")
 def started() -> Iterator[SeaweedfsServer]:
     if MISSING:
-        leave_out(Missing(MISSING))
+        leave_out(ServerMissing(MISSING))
     with SeaweedfsServer() as made:
         yield made
 

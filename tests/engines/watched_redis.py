@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import redis
 
 from coterie.cluster.membership.ports import free_ports
-from coterie.lab.servers.child import Absent, Child, wait_for
+from coterie.lab.servers.child import ServerProcess, SystemServerMissing, wait_for
 from coterie.lab.servers.supplier import FAILS_OVER, LEASED, VALUES
 from coterie.lab.servers.valkey import valkey_program
 
@@ -64,7 +64,7 @@ class WatchedRedis:
         self.sentinel_ports = free_ports(SENTINELS)
         first = self.ports[0]
         self.servers = [self._server(folder / f"{n}", program, n) for n in range(2)]
-        self.sentinels: list[Child] = []
+        self.sentinels: list[ServerProcess] = []
         for port in self.sentinel_ports:
             lines = [
                 *self.guard.tls_lines(port),
@@ -79,7 +79,7 @@ class WatchedRedis:
             self.sentinels.append(_child(folder / f"s{port}", program, lines, "--sentinel"))
         self._suspended = self.servers[0]
 
-    def _server(self, folder: Path, program: Path, place: int) -> Child:
+    def _server(self, folder: Path, program: Path, place: int) -> ServerProcess:
         lines = [
             *self.guard.tls_lines(self.ports[place]),
             'save ""',
@@ -246,7 +246,7 @@ class WatchedRedis:
         for sentinel in self.sentinels:
             sentinel.signal(signal.SIGCONT)
 
-    def _now_primary(self) -> Child:
+    def _now_primary(self) -> ServerProcess:
         return self.servers[self.ports.index(self.primary())]
 
     def end(self) -> None:
@@ -254,19 +254,19 @@ class WatchedRedis:
             child.kill()
 
 
-def _child(folder: Path, program: Path, lines: list[str], *options: str) -> Child:
+def _child(folder: Path, program: Path, lines: list[str], *options: str) -> ServerProcess:
     """Prepare a server that is called by the name of a server, whatever the name of its file is."""
     folder.mkdir(parents=True)
     called = folder / ("valkey-server" if "valkey" in program.name else "redis-server")
     called.symlink_to(program)
     (folder / "conf").write_text("\n".join(["bind 127.0.0.1", *lines]), encoding="utf-8")
-    return Child(folder, [str(called), str(folder / "conf"), *options])
+    return ServerProcess(folder, [str(called), str(folder / "conf"), *options])
 
 
 def redis_program() -> Path:
     """Return the server of Debian's package of tools, which has TLS, as that of the wheel has not."""
     if not DEBIAN_REDIS.exists():
-        raise Absent("no Redis: install redis-tools")
+        raise SystemServerMissing("no Redis: install redis-tools")
     return DEBIAN_REDIS
 
 

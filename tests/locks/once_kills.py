@@ -271,12 +271,12 @@ def kill_in_each_step(url: str, folder: Path, engine: str, rounds: int) -> None:
 
 
 def main(rounds: int, engines: list[str]) -> None:
-    from coterie.lab.servers.child import Missing  # noqa: PLC0415 - not in the tests of each day
+    from coterie.lab.servers.child import ServerMissing  # noqa: PLC0415 - not in the tests of each day
     from coterie.lab.servers.supplier import VALUES  # noqa: PLC0415 - as above
     from tests.engines.conformance.suppliers import SUPPLIERS  # noqa: PLC0415 - as above
 
     for engine in engines or SUPPLIERS:
-        with tempfile.TemporaryDirectory() as name, contextlib.suppress(Missing):
+        with tempfile.TemporaryDirectory() as name, contextlib.suppress(ServerMissing):
             folder = Path(name)
             with SUPPLIERS[engine](folder / "server") as supplier:
                 if VALUES not in supplier.can:

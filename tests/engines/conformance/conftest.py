@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
 from tests.engines.conformance.users import Users
 
@@ -43,7 +43,7 @@ def supplier(
     with contextlib.ExitStack() as stack:
         try:
             made = stack.enter_context(SUPPLIERS[request.param](folder))
-        except Missing as error:
+        except ServerMissing as error:
             leave_out(error)
         yield made
 

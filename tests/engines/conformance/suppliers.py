@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from coterie.lab.servers.child import Absent, Missing
+from coterie.lab.servers.child import ServerMissing, SystemServerMissing
 from coterie.lab.servers.etcd import etcd, etcd3
 from coterie.lab.servers.folder import file
 from coterie.lab.servers.postgresql import postgresql
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 ENGINES = Path(__file__).parents[3] / ".venv" / "engines"
 
 
-def leave_out(error: Missing) -> NoReturn:
+def leave_out(error: ServerMissing) -> NoReturn:
     """Skip tests for the lack of a server; fail where it has to be there.
 
     That is so for servers that come as wheels where their environment is there, and for all where
     COTERIE_TEST_ENGINES is `all`.
     """
-    has_to_be = not isinstance(error, Absent) and (ENGINES / "ready").exists()
+    has_to_be = not isinstance(error, SystemServerMissing) and (ENGINES / "ready").exists()
     if has_to_be or os.environ.get("COTERIE_TEST_ENGINES") == "all":
         pytest.fail(str(error))
     pytest.skip(str(error))
@@ -125,7 +125,7 @@ class MariadbSupplier:
 @contextlib.contextmanager
 def mariadb(_: Path, *prefix: str) -> Iterator[MariadbSupplier]:
     if MARIADB_MISSING:
-        raise Absent(MARIADB_MISSING)
+        raise SystemServerMissing(MARIADB_MISSING)
     with MariadbTestServer(*prefix) as server:
         yield MariadbSupplier(server)
 
@@ -159,7 +159,7 @@ class NatsSupplier:
 @contextlib.contextmanager
 def nats(_: Path, size: int = 1) -> Iterator[Supplier]:
     if NATS_MISSING:
-        raise Missing(NATS_MISSING)
+        raise ServerMissing(NATS_MISSING)
     with NatsTestServer(size) as server:
         yield NatsSupplier(server)
 
@@ -196,7 +196,7 @@ class S3Supplier:
 @contextlib.contextmanager
 def s3(_: Path, *prefix: str) -> Iterator[Supplier]:
     if SEAWEEDFS_MISSING:
-        raise Missing(SEAWEEDFS_MISSING)
+        raise ServerMissing(SEAWEEDFS_MISSING)
     with SeaweedfsServer(*prefix) as server:
         server.begin()
         yield S3Supplier(server)

@@ -20,7 +20,7 @@ from coterie.engines.etcd.messages import KeyChange
 from coterie.engines.etcd.watches import GONE_MAX, EntryWatch, KeyWait
 from coterie.engines.queue import desk
 from coterie.engines.queue.desk import TIMES_MAX
-from coterie.lab.servers.child import Missing, wait_for
+from coterie.lab.servers.child import ServerMissing, wait_for
 from coterie.lab.servers.etcd import EtcdSupplier, etcd
 from coterie.lab.servers.proxy import Proxy
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
@@ -41,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdSupplier]:
     try:
         with etcd(tmp_path_factory.mktemp("etcd") / "server") as made:
             yield made
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
 
 
@@ -398,7 +398,7 @@ async def test_a_server_that_is_full_ends_no_hold_and_is_the_reason_of_a_wait(
     quota = ("--quota-backend-bytes", "1000000")
     try:
         made = EtcdSupplier("etcd", tmp_path / "server", 1, *quota)
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
     try:
         await asyncio.to_thread(made.start)
@@ -446,7 +446,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdSupplier]:
         made = EtcdSupplier(
             "etcd", tmp_path_factory.mktemp("guarded") / "server", 1, "--auth-token-ttl", "1"
         )
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
     try:
         made.start()
@@ -533,7 +533,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EtcdSuppl
     options = ("--cert-file", str(certificate), "--key-file", str(key))
     try:
         server = EtcdSupplier("etcd", folder / "server", 1, *options)
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
     try:
         server.members[0].start()

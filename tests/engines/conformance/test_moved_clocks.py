@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from coterie.lab.servers.moved_clock import MovedClock, moved_clock
 from coterie.lab.servers.postgresql import postgresql
 from tests.engines.conformance.suppliers import leave_out, mariadb
@@ -30,7 +30,7 @@ def moved(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Supp
         with moved_clock() as clock, request.param(tmp_path, *clock.prefix) as supplier:
             supplier.lease = 1.0
             yield supplier, clock
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from coterie.lab.servers.proxy import Proxy
 from coterie.lab.servers.valkey import MovedValkey, ValkeySupplier, moved_valkey
 from tests.engines.conformance.suppliers import leave_out
@@ -28,7 +28,7 @@ def server(tmp_path: Path) -> Iterator[MovedValkey]:
         with moved_valkey(tmp_path / "server") as made:
             made.lease = 1.0
             yield made
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
 
 

@@ -16,7 +16,7 @@ from coterie.engines.queue.server import Author
 from coterie.engines.queue.url import parse_server_url
 from coterie.engines.redis import scripts
 from coterie.engines.redis.server import RedisServer
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from coterie.lab.servers.proxy import Proxy
 from coterie.lab.servers.valkey import ValkeySupplier, valkey
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
@@ -35,7 +35,7 @@ def server(folder: Path, *options: str) -> Iterator[ValkeySupplier]:
     try:
         with valkey(folder / "server", *options) as made:
             yield made
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
 
 

@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 
 from coterie.cli import run
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from coterie.lab.servers.etcd import EtcdSupplier
 from coterie.lab.servers.postgresql import MISSING, PostgresqlServer
 from tests.engines.conformance.suppliers import SUPPLIERS, leave_out
@@ -42,7 +42,7 @@ def audit(
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[PostgresqlServer]:
     if MISSING:
-        leave_out(Missing(MISSING))
+        leave_out(ServerMissing(MISSING))
     with PostgresqlServer() as server:
         yield server
 
@@ -116,7 +116,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Supp
             SUPPLIERS["valkey"](folder / "valkey") as valkey,
         ):
             yield {"etcd": etcd, "valkey": valkey}
-    except Missing as error:
+    except ServerMissing as error:
         leave_out(error)
 
 

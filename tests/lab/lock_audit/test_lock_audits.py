@@ -13,7 +13,7 @@ from coterie.lab.lock_audit.adapter import KNOWN, load_adapter
 from coterie.lab.lock_audit.audit import audit_lock
 from coterie.lab.lock_audit.trial import LockAuditPlan
 from coterie.lab.servers.catalogue import SERVERS
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 from coterie.lab.servers.valkey import ValkeySupplier
 from tests.engines.conformance.suppliers import leave_out
 
@@ -119,7 +119,7 @@ def test_our_lock_files_may_be_removed() -> None:
 def test_a_lock_on_a_server_is_tried_through_proxies(tmp_path: Path) -> None:
     try:
         ValkeySupplier(tmp_path / "server")
-    except Missing as missing:
+    except ServerMissing as missing:
         leave_out(missing)
     verdict, _, _ = audited("valkey", "restart-empty")
     assert verdict.is_kept, verdict

@@ -12,7 +12,7 @@ from coterie.lab.lock_audit.picture import Violation, draw_violation
 from coterie.lab.lock_audit.trial import Happened, Kill
 from coterie.lab.lock_audit.verdict import (
     Exclusion,
-    Fence,
+    FenceFinding,
     LeftBehind,
     LockVerdict,
     Service,
@@ -65,14 +65,14 @@ def test_a_program_that_asks_has_the_lock_as_long_as_it_was_confirmed() -> None:
 
 def test_a_token_that_does_not_grow_is_found() -> None:
     fence, back = find_fence([turn(0, 0, 1, 2, token=7), turn(1, 3, 4, 5, token=7)])
-    assert fence == Fence(is_given=True, back=1)
+    assert fence == FenceFinding(is_given=True, back=1)
     assert [second.place for _, second in back] == [1]
 
 
 def test_tokens_of_calls_that_were_under_way_together_may_come_in_any_order() -> None:
     """The first may have been granted late and have entered early, if the second has slept in between."""
     fence, _ = find_fence([turn(0, 0, 2, 3, token=8), turn(1, 1, 4, 5, token=7)])
-    assert fence == Fence(is_given=True, back=0)
+    assert fence == FenceFinding(is_given=True, back=0)
 
 
 def test_an_overlap_is_laid_to_the_fault_that_was_under_way() -> None:
@@ -138,7 +138,7 @@ def test_the_picture_has_a_lane_for_each_program_and_names_the_fault() -> None:
         faults={},
         exclusion=Exclusion(1, 0, 1.0, {}),
         exclusion_asked=None,
-        fence=Fence(is_given=True, back=0),
+        fence=FenceFinding(is_given=True, back=0),
         forgotten=(),
         service=Service(2, 0, 0.0),
         left_behind=LeftBehind(0, None, None),

@@ -41,7 +41,7 @@ class CallRound:
         self._is_settled = False
 
     async def run(self, addresses: Sequence[Address]) -> Address | None:
-        """Call until the node is reached, and then until that call has ended; return where, or None."""
+        """Reach the node and wait for the end of that connection; return its address, or None if no call came through."""
         left = list(addresses)
         pause = 0.0  # before the next call
         try:

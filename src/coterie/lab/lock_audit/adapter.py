@@ -41,7 +41,7 @@ class AuditedLock(Protocol):
         """Give it back; raise an error, or return False, if it was lost before."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class LockPlace(msgspec.Struct, frozen=True):
     """Where a program finds the server: by ports of its own on 127.0.0.1, which lead through a proxy."""
 
     folder: str  # shared by all programs; for locks that are files
@@ -58,13 +58,13 @@ class Adapter(NamedTuple):
     """A library of locks under audit."""
 
     title: str
-    make: Callable[[Place, str], AuditedLock]
+    make: Callable[[LockPlace, str], AuditedLock]
     server: str  # empty if there is none
     lease: float | None
     version: str
 
 
-class Known(NamedTuple):
+class KnownTarget(NamedTuple):
     """A target that has a name: its module, the server where it does not choose one itself, and what it needs."""
 
     module: str
@@ -74,19 +74,19 @@ class Known(NamedTuple):
 
 OURS = "of_coterie"
 KNOWN = {
-    "redis-py": Known("redis_py", install="redis"),
-    "pottery": Known("redlock", install="pottery"),
-    "etcd3gw": Known("etcd_gateway", install="etcd3gw"),
-    "kazoo": Known("zookeeper_lock", install="kazoo"),
-    "psycopg": Known("advisory", install="psycopg[binary]"),
-    "filelock": Known("file_lock", install="filelock"),
-    "fasteners": Known("inter_process", install="fasteners"),
-    "file": Known(OURS),
-    "coterie": Known(OURS, "coterie"),
-    "valkey": Known(OURS, "valkey", "coterie[redis]"),
-    "postgresql": Known(OURS, "postgresql", "coterie[postgresql]"),
-    "etcd": Known(OURS, "etcd", "coterie[etcd]"),
-    "zookeeper": Known(OURS, "zookeeper", "coterie[zookeeper]"),
+    "redis-py": KnownTarget("redis_py", install="redis"),
+    "pottery": KnownTarget("redlock", install="pottery"),
+    "etcd3gw": KnownTarget("etcd_gateway", install="etcd3gw"),
+    "kazoo": KnownTarget("zookeeper_lock", install="kazoo"),
+    "psycopg": KnownTarget("advisory", install="psycopg[binary]"),
+    "filelock": KnownTarget("file_lock", install="filelock"),
+    "fasteners": KnownTarget("inter_process", install="fasteners"),
+    "file": KnownTarget(OURS),
+    "coterie": KnownTarget(OURS, "coterie"),
+    "valkey": KnownTarget(OURS, "valkey", "coterie[redis]"),
+    "postgresql": KnownTarget(OURS, "postgresql", "coterie[postgresql]"),
+    "etcd": KnownTarget(OURS, "etcd", "coterie[etcd]"),
+    "zookeeper": KnownTarget(OURS, "zookeeper", "coterie[zookeeper]"),
 }
 
 

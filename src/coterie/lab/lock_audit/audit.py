@@ -26,7 +26,7 @@ from coterie.lab.lock_audit.verdict import (
     measure_told,
 )
 from coterie.lab.servers.catalogue import SERVERS, running
-from coterie.lab.servers.child import Missing
+from coterie.lab.servers.child import ServerMissing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -88,7 +88,7 @@ def started(adapter: Adapter, folder: Path) -> Iterator[Running]:
     with contextlib.ExitStack() as stack:
         try:
             server = stack.enter_context(running(adapter.server, folder))
-        except Missing as missing:
+        except ServerMissing as missing:
             raise ConfigError(f"{adapter.title} needs a server: {missing}") from None
         except (OSError, RuntimeError) as error:
             raise Unavailable(f"{adapter.server} does not start: {error}") from None

@@ -24,7 +24,7 @@ TOLD, LEFT, FAILED = "told", "left", "failed"
 BY_ITSELF, BY_QUESTION, BY_RELEASE = "by itself", "by a question", "by release"  # how TOLD
 
 
-class Note(msgspec.Struct, array_like=True):
+class AuditNote(msgspec.Struct, array_like=True):
     """What a program has seen, and when."""
 
     program: int
@@ -56,7 +56,7 @@ class NoteWriter:
         text: str = "",
     ) -> None:
         """Append a note."""
-        note = Note(self._program, turn, kind, at, token, how, text[:200])
+        note = AuditNote(self._program, turn, kind, at, token, how, text[:200])
         os.write(self._file, self._encode(note) + b"\n")
 
 
@@ -67,9 +67,9 @@ class NoteReader:
         """Read from the beginning."""
         self._path = path
         self._read = 0  # bytes
-        self._decode = msgspec.json.Decoder(Note).decode
+        self._decode = msgspec.json.Decoder(AuditNote).decode
 
-    def new(self) -> list[Note]:
+    def new(self) -> list[AuditNote]:
         """Return the notes since the last call."""
         if not self._path.exists():
             return []
@@ -96,7 +96,7 @@ class Turn(msgspec.Struct):
     left: float | None = None
     failed: str = ""
 
-    def note(self, note: Note) -> None:
+    def note(self, note: AuditNote) -> None:
         """Take over what was seen of this turn."""
         match note.kind:  # `ASKED` has made the turn
             case "entered":
@@ -124,7 +124,7 @@ class Turns:
         self.places: dict[int, int] = {}  # of programs, by process id
         self._turns: dict[tuple[int, int], Turn] = {}
 
-    def add(self, notes: Iterable[Note]) -> None:
+    def add(self, notes: Iterable[AuditNote]) -> None:
         """Take over notes, each of which comes after those of the same program that are older."""
         for note in notes:
             key = note.program, note.turn

@@ -15,10 +15,10 @@ import msgspec
 
 from coterie import system
 from coterie.errors import Unavailable, UsageError
-from coterie.lab.lock_audit.adapter import Place
+from coterie.lab.lock_audit.adapter import LockPlace
 from coterie.lab.lock_audit.notes import NoteReader, Turns
 from coterie.lab.lock_audit.worker import Settings
-from coterie.lab.servers.faults import Faults
+from coterie.lab.servers.faults import TrialFaults
 from coterie.lab.servers.proxy import Proxy
 from coterie.lab.servers.supplier import CUTS, ports_of
 
@@ -90,7 +90,7 @@ class LockTrial:
         self._reader = NoteReader(self._notes)
         self._proxies: list[list[Proxy]] = []  # of each program, one before each server
         self._programs: list[Process] = []
-        faults = Faults(self, self._supplier, move, self._draw)
+        faults = TrialFaults(self, self._supplier, move, self._draw)
         self._near, self._far = faults.of_one(), faults.of_all()
         self._choose()
 
@@ -216,7 +216,7 @@ class LockTrial:
         folder = url.removeprefix("file:") if url.startswith("file:") else ""
         settings = Settings(
             target=self._plan.target,
-            place=Place(folder, tuple(ports), "" if folder else url),
+            place=LockPlace(folder, tuple(ports), "" if folder else url),
             number=place,
             notes=str(self._notes),
             turn_of=str(self._turn_of),

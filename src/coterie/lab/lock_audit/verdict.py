@@ -46,7 +46,7 @@ class Exclusion(msgspec.Struct, frozen=True):
     after: dict[str, int]  # overlaps by the fault that happened last
 
 
-class Fence(msgspec.Struct, frozen=True):
+class FenceFinding(msgspec.Struct, frozen=True):
     """Whether holds have a number that grows."""
 
     is_given: bool
@@ -95,7 +95,7 @@ class LockVerdict(msgspec.Struct, frozen=True):
     exclusion_asked: (
         Exclusion | None
     )  # of programs that ask the server at each step; None: there is no question
-    fence: Fence
+    fence: FenceFinding
     forgotten: tuple[str, ...]
     service: Service
     left_behind: LeftBehind
@@ -143,7 +143,7 @@ def as_asked(turns: Iterable[Turn]) -> list[Turn]:
     ]
 
 
-def find_fence(turns: Iterable[Turn]) -> tuple[Fence, list[tuple[Turn, Turn]]]:
+def find_fence(turns: Iterable[Turn]) -> tuple[FenceFinding, list[tuple[Turn, Turn]]]:
     """Judge the tokens; return the pairs that go back as well.
 
     Of two turns the second is certainly later only if it has *asked* after the first had entered.
@@ -155,7 +155,7 @@ def find_fence(turns: Iterable[Turn]) -> tuple[Fence, list[tuple[Turn, Turn]]]:
         highest = max(before, key=lambda t: t.token or 0, default=None)
         if highest is not None and (turn.token or 0) <= (highest.token or 0):
             back.append((highest, turn))
-    return Fence(bool(numbered), len(back)), back
+    return FenceFinding(bool(numbered), len(back)), back
 
 
 def judge_exclusion(overlaps: Sequence[Overlap], happened: Sequence[Happened]) -> Exclusion:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.lab.lock_audit.adapter import Place, load_adapter
+from coterie.lab.lock_audit.adapter import LockPlace, load_adapter
 from coterie.lab.lock_audit.notes import (
     ASKED,
     BY_ITSELF,
@@ -45,7 +45,7 @@ class Settings(msgspec.Struct, frozen=True):
     """What a program is told."""
 
     target: str
-    place: Place
+    place: LockPlace
     number: int
     notes: str  # the file
     turn_of: str  # a file with the numbers of the programs that go on while all others rest

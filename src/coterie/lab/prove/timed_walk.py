@@ -50,7 +50,7 @@ class Timing:
     restart: Callable[[Any, Outbox[Any]], None] | None = None  # of one that has crashed
 
 
-class Moment(NamedTuple):
+class TimedState(NamedTuple):
     """A state of all processes, at a moment."""
 
     now: Fraction
@@ -84,31 +84,31 @@ class TimedWalk:
         self._mortal = [each.me for each in processes if not again or not asks(each)]
         self._crashes = trial.restarts * len(self._mortal) if again else trial.crashes
 
-    def start(self) -> Moment:
+    def start(self) -> TimedState:
         """Let each process begin, in the order of ids."""
         saved = tuple(codec.save(s) for codec, s in zip(self._codecs, self._seats, strict=True))
         none: tuple[Timers, ...] = ((),) * len(saved)
         t = self._timing
-        state = Moment(Fraction(0), saved, none, (), (), t.losses, t.doubles, self._crashes)
+        state = TimedState(Fraction(0), saved, none, (), (), t.losses, t.doubles, self._crashes)
         for each in self._seats:
             state = self._let(state, each.process.me, Seat.start)
         return state
 
-    def snapshot(self, state: Moment, past: State | None = None) -> Snapshot:
+    def snapshot(self, state: TimedState, past: State | None = None) -> Snapshot:
         """Show a state to a link: also those that are down, for the sake of what was noted of them."""
         seats = [c.restore(saved) for c, saved in zip(self._codecs, state.seats, strict=True)]
         links = {link: [message for message, _ in sent] for link, sent in state.links}
         return Snapshot(seats, links, past, state.down, state.now)
 
-    def steps(self, state: Moment) -> list[Step]:
+    def steps(self, state: TimedState) -> list[Step]:
         """Return every step from a state."""
         return [make() for make in self._choices(state)]
 
-    def draw(self, state: Moment, chance: random.Random) -> Step | None:
+    def draw(self, state: TimedState, chance: random.Random) -> Step | None:
         """Make one of the steps from a state."""
         return chance.choice(self._choices(state))()
 
-    def _choices(self, state: Moment) -> list[Callable[[], Step]]:
+    def _choices(self, state: TimedState) -> list[Callable[[], Step]]:
         """List what may happen, without doing it."""
         until = self._latest(state)
         found: list[Callable[[], Step]] = [
@@ -142,29 +142,29 @@ class TimedWalk:
             rare += [partial(self._crash, state, me) for me in senders]
         return found * self._timing.haste + rare
 
-    def _latest(self, state: Moment) -> Fraction | None:
+    def _latest(self, state: TimedState) -> Fraction | None:
         """Return the moment up to which time may pass: then a message has to have come."""
         delay_max = self._timing.delay_max
         bounds = [(sent, delay_max(m)) for _, content in state.links for m, sent in content]
         return min((sent + delay for sent, delay in bounds if delay is not None), default=None)
 
-    def _may_lose(self, state: Moment, link: LinkName) -> bool:
+    def _may_lose(self, state: TimedState, link: LinkName) -> bool:
         return state.losses > 0 or (link[0] in state.down and self._timing.restart is None)
 
-    def _pass(self, state: Moment, duration: Fraction) -> Step:
+    def _pass(self, state: TimedState, duration: Fraction) -> Step:
         return Step(state, ANYWHERE, Call("wait"), state._replace(now=state.now + duration))
 
-    def _deliver(self, state: Moment, link: LinkName, *, comes_again: bool = False) -> Step:
+    def _deliver(self, state: TimedState, link: LinkName, *, comes_again: bool = False) -> Step:
         """Let the next message of a link arrive, and once more later if it is doubled."""
         message, _ = dict(state.links)[link][0]
         rest = state._replace(doubles=state.doubles - 1) if comes_again else _without(state, link)
         return self._give(rest, link[1], Receive(link[0], message))._replace(before=state)
 
-    def _lose(self, state: Moment, link: LinkName) -> Step:
+    def _lose(self, state: TimedState, link: LinkName) -> Step:
         lost = _without(state, link)._replace(losses=max(0, state.losses - 1))
         return Step(state, ANYWHERE, Call("lose"), lost)
 
-    def _crash(self, state: Moment, me: ProcessId) -> Step:
+    def _crash(self, state: TimedState, me: ProcessId) -> Step:
         """Let a process forget its timers, and lose what is on its way to it."""
         timers = tuple(() if place + 1 == me else t for place, t in enumerate(state.timers))
         links = tuple((link, messages) for link, messages in state.links if link[1] != me)
@@ -173,14 +173,14 @@ class TimedWalk:
         after = state._replace(timers=timers, links=links, down=down, crashes=left)
         return Step(state, me, Call("crash"), after)
 
-    def _restart(self, state: Moment, me: ProcessId) -> Step:
+    def _restart(self, state: TimedState, me: ProcessId) -> Step:
         restart = self._timing.restart
         assert restart is not None
         up = state._replace(down=tuple(each for each in state.down if each != me))
         after = self._let(up, me, lambda found, out: restart(found.process, out))
         return Step(state, me, Call("start"), after)
 
-    def _give(self, state: Moment, me: ProcessId, given: Input) -> Step:
+    def _give(self, state: TimedState, me: ProcessId, given: Input) -> Step:
         timers = [*state.timers]
         if isinstance(given, Ring):
             timers[me - 1] = tuple(each for each in timers[me - 1] if each[0] != given.timer)
@@ -188,8 +188,8 @@ class TimedWalk:
         return Step(state, me, given, self._let(before, me, lambda s, out: feed(s, given, out)))
 
     def _let(
-        self, state: Moment, me: ProcessId, handler: Callable[[Seat, Outbox[Any]], None]
-    ) -> Moment:
+        self, state: TimedState, me: ProcessId, handler: Callable[[Seat, Outbox[Any]], None]
+    ) -> TimedState:
         """Let a process make a step, and carry out what it wishes."""
         found = self._codecs[me - 1].restore(state.seats[me - 1])
         shown = self._timing.clock(found.process, state.now)
@@ -214,7 +214,7 @@ class TimedWalk:
         )
 
 
-def _without(state: Moment, link: LinkName) -> Moment:
+def _without(state: TimedState, link: LinkName) -> TimedState:
     """Take the next message off a link."""
     links = ((each, rest[1:] if each == link else rest) for each, rest in state.links)
     return state._replace(links=tuple((each, rest) for each, rest in links if rest))

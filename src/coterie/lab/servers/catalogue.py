@@ -54,7 +54,7 @@ def forgetful_valkey(folder: Path) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def running(name: str, folder: Path) -> Iterator[Running]:
-    """Start a server of `SERVERS`, or none for an empty name; raise `Missing` if its program is."""
+    """Start a server of `SERVERS`, or none for an empty name; raise `ServerMissing` if its program is."""
     with contextlib.ExitStack() as stack:
         match name:
             case "":

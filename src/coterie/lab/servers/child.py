@@ -19,11 +19,11 @@ START_SECONDS_MAX = 90.0
 ENVIRONMENTS = (Path(sys.prefix) / "engines", Path(sys.prefix))
 
 
-class Missing(Exception):  # noqa: N818 - says what is the matter
+class ServerMissing(Exception):  # noqa: N818 - says what is the matter
     """A server that comes as a wheel is not installed."""
 
 
-class Absent(Missing):
+class SystemServerMissing(ServerMissing):
     """A server that comes with the system is not installed."""
 
 
@@ -44,7 +44,7 @@ def find_program(name: str) -> str | None:
     return shutil.which(name)
 
 
-class Child:
+class ServerProcess:
     """A server that is a process, with a folder and a log of its own."""
 
     def __init__(self, folder: Path, command: list[str]) -> None:

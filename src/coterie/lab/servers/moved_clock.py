@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coterie.lab.servers.child import Absent
+from coterie.lab.servers.child import SystemServerMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,9 +20,9 @@ class MovedClock:
     """The time of day that a program shows which is started by `prefix`; its monotonic clock stays."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep the offset in a folder; raise `Absent` without libfaketime."""
+        """Keep the offset in a folder; raise `SystemServerMissing` without libfaketime."""
         if not FAKETIME:
-            raise Absent("no libfaketime: install the package faketime")
+            raise SystemServerMissing("no libfaketime: install the package faketime")
         self._offset = folder / "offset"
         self.move(0)
         changes = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.cluster.membership.ports import free_ports
-from coterie.lab.servers.child import Missing, find_in_wheels
+from coterie.lab.servers.child import ServerMissing, find_in_wheels
 from coterie.lab.servers.supplier import CUTS, LEASED, RESTARTS, VALUES
 
 if TYPE_CHECKING:
@@ -259,6 +259,6 @@ class PostgresqlSupplier:
 def postgresql(_: Path, *prefix: str) -> Iterator[PostgresqlSupplier]:
     """Run a server for the time of a block."""
     if MISSING:
-        raise Missing(MISSING)
+        raise ServerMissing(MISSING)
     with PostgresqlServer(*prefix) as server:
         yield PostgresqlSupplier(server)

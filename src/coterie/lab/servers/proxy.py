@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 UP, DOWN = "up", "down"  # from the program to the server, and back
 
 
-class Passage:
+class ProxiedConnection:
     """The way up of one connection, which may end at the program long before it ends at the node."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
@@ -44,7 +44,7 @@ class Proxy:
         self._open = {UP: asyncio.Event(), DOWN: asyncio.Event()}
         self._writers: set[asyncio.StreamWriter] = set()
         self._inner: weakref.WeakSet[asyncio.StreamWriter] = weakref.WeakSet()  # to the node
-        self._passages: set[Passage] = set()
+        self._passages: set[ProxiedConnection] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._server: asyncio.Server | None = None
         self.resume()
@@ -120,7 +120,7 @@ class Proxy:
             return
         self._writers.add(inner_writer)
         self._inner.add(inner_writer)
-        passage = Passage(writer)
+        passage = ProxiedConnection(writer)
         self._passages.add(passage)
         self._spawn(self._pass_up(passage, reader, inner_writer))
         self._spawn(self._pass_on(DOWN, inner_reader, writer))
@@ -134,7 +134,7 @@ class Proxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _pass_up(
-        self, passage: Passage, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, passage: ProxiedConnection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
             await self._pass_on(UP, reader, writer, passage)
@@ -146,7 +146,7 @@ class Proxy:
         direction: str,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        passage: Passage | None = None,
+        passage: ProxiedConnection | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):

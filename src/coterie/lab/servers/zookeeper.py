@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie.cluster.membership.ports import free_ports
-from coterie.lab.servers.child import Absent
+from coterie.lab.servers.child import SystemServerMissing
 from coterie.lab.servers.supplier import CUTS, LEASED, REMEMBERS, RESTARTS, VALUES
 
 if TYPE_CHECKING:
@@ -153,6 +153,6 @@ class ZooKeeperSupplier:
 def zookeeper(_: Path, *prefix: str) -> Iterator[ZooKeeperSupplier]:
     """Run a server for the time of a block."""
     if reason := missing():
-        raise Absent(reason)
+        raise SystemServerMissing(reason)
     with running_zookeeper(*prefix) as server:
         yield ZooKeeperSupplier(server)

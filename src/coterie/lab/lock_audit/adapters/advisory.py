@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 if TYPE_CHECKING:
-    from coterie.lab.lock_audit.adapter import Place
+    from coterie.lab.lock_audit.adapter import LockPlace
 
 SERVER = "postgresql"
 LIBRARY = "psycopg"
@@ -46,6 +46,6 @@ class AdvisoryLock:
         self._connection.close()
 
 
-def lock(place: Place, name: str) -> AdvisoryLock:
+def lock(place: LockPlace, name: str) -> AdvisoryLock:
     """Connect to the server."""
     return AdvisoryLock(place.url, name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import etcd3gw
 
 if TYPE_CHECKING:
-    from coterie.lab.lock_audit.adapter import Place
+    from coterie.lab.lock_audit.adapter import LockPlace
 
 SERVER = "etcd"
 LEASE = 2.0
@@ -39,6 +39,6 @@ class GatewayLock:
         return bool(self._lock.release())
 
 
-def lock(place: Place, name: str) -> GatewayLock:
+def lock(place: LockPlace, name: str) -> GatewayLock:
     """Prepare a lock."""
     return GatewayLock(place.port, name)

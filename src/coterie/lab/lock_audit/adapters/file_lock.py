@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import filelock
 
 if TYPE_CHECKING:
-    from coterie.lab.lock_audit.adapter import AuditedLock, Place
+    from coterie.lab.lock_audit.adapter import AuditedLock, LockPlace
 
 LIBRARY = "filelock"
 
 
-def lock(place: Place, name: str) -> AuditedLock:
+def lock(place: LockPlace, name: str) -> AuditedLock:
     """Lock a file in the folder."""
     made: AuditedLock = filelock.FileLock(Path(place.folder) / name)
     return made

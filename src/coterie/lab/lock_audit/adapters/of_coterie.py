@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import coterie.sync
 
 if TYPE_CHECKING:
-    from coterie.lab.lock_audit.adapter import Place
+    from coterie.lab.lock_audit.adapter import LockPlace
 
 LEASE = 2.0
 LIBRARY = "coterie"
@@ -49,12 +49,12 @@ class OurLock:
         self._coordinator.__exit__(None, None, None)
 
 
-def lock(place: Place, name: str) -> OurLock:
+def lock(place: LockPlace, name: str) -> OurLock:
     """Connect to the servers, or to the folder where there are none."""
     return OurLock(url_of(place), name)
 
 
-def url_of(place: Place) -> str:
+def url_of(place: LockPlace) -> str:
     """Name the servers; a cluster has its lease in its settings."""
     if not place.url:
         return f"file:{place.folder}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import redis
 
 if TYPE_CHECKING:
-    from coterie.lab.lock_audit.adapter import Place
+    from coterie.lab.lock_audit.adapter import LockPlace
 
 SERVER = "valkey"
 LEASE = 2.0
@@ -39,6 +39,6 @@ class RedisLock:
         self._client.close()
 
 
-def lock(place: Place, name: str) -> RedisLock:
+def lock(place: LockPlace, name: str) -> RedisLock:
     """Connect to the server; a call that gets no answer fails."""
     return RedisLock(redis.Redis("127.0.0.1", place.port, socket_timeout=5), name)

@@ -9,7 +9,7 @@ import pottery
 import redis
 
 if TYPE_CHECKING:
-    from coterie.lab.lock_audit.adapter import Place
+    from coterie.lab.lock_audit.adapter import LockPlace
 
 SERVER = "valkey3"
 LEASE = 2.0
@@ -45,7 +45,7 @@ class ThreeServerLock:
             master.close()
 
 
-def lock(place: Place, name: str) -> ThreeServerLock:
+def lock(place: LockPlace, name: str) -> ThreeServerLock:
     """Connect to the servers."""
     logging.getLogger("pottery").setLevel(logging.CRITICAL)  # it logs each server that is away
     return ThreeServerLock(place.ports, name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kazoo.client import KazooClient, KazooState
 
 if TYPE_CHECKING:
-    from coterie.lab.lock_audit.adapter import Place
+    from coterie.lab.lock_audit.adapter import LockPlace
 
 SERVER = "zookeeper"
 LEASE = 2.0  # the session's timeout
@@ -48,6 +48,6 @@ class KazooLock:
         self._client.close()
 
 
-def lock(place: Place, name: str) -> KazooLock:
+def lock(place: LockPlace, name: str) -> KazooLock:
     """Connect to the server."""
     return KazooLock(place.port, name)
