@@ -21,6 +21,7 @@ from redis import exceptions
 
 from coterie.engines.queue.nonsense import NONSENSE
 from coterie.errors import ConfigError, Unavailable
+from coterie.system.aio import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -158,5 +159,6 @@ class Sentinels:
             cause = error.__cause__ or error.__context__
             return f"TLS fails: {cause.reason}" if isinstance(cause, ssl.SSLError) else SILENT
         finally:
+            # The others may have decided meanwhile, and a connection that is half closed would stay.
             with contextlib.suppress(*FAILURES, *NONSENSE):
-                await made.aclose()
+                await to_the_end(made.aclose())
